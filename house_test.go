@@ -81,11 +81,12 @@ var plan = map[string]room{
 
 	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
 		" internal/guard internal/value resume retry runtime trace", ""},
+	"internal/wire": {"2c", "diagnostics internal/agents internal/engine internal/expr internal/journal internal/program internal/value resume retry runtime trace", ""},
 	"internal/ledger": {"2c", "checkpoint internal/failpoint internal/guard internal/journal runtime", ""},
 	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/failpoint internal/guard internal/journal internal/ledger internal/past" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
 
-	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value", ""},
+	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value internal/wire", ""},
 
 	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/engine internal/failpoint internal/guard internal/journal internal/ledger internal/local internal/past" +
 		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
@@ -333,7 +334,7 @@ func undocumented(d *ast.GenDecl) []*ast.Ident {
 // What decides starts nothing, waits for nothing, asks no clock, throws no dice and catches no panic: so that it
 // decides the same wherever it is asked. Programs are made once and shared, which takes locks, but they decide nothing then.
 func TestDecidersOnlyDecide(t *testing.T) {
-	packages := []string{"agentloop", "internal/agents", "internal/machine", "internal/program", "internal/journal", "internal/engine"}
+	packages := []string{"agentloop", "internal/agents", "internal/machine", "internal/program", "internal/journal", "internal/engine", "internal/wire"}
 	for _, f := range goFiles(t) {
 		if f.test || !slices.Contains(packages, path.Dir(f.name)) {
 			continue

@@ -16,6 +16,7 @@ import (
 	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -34,13 +35,13 @@ const (
 
 // said is an answer to a pause, or a value for a channel.
 type said struct {
-	Pause    string   `json:"pause,omitempty"`
-	Channel  string   `json:"channel,omitempty"`
-	Value    decoded  `json:"value"`
-	Question string   `json:"question,omitempty"` // that was answered; "": any
-	By       string   `json:"by,omitempty"`
-	Groups   []string `json:"groups,omitempty"`
-	Vouched  bool     `json:"vouched,omitempty"` // somebody else has checked who answers
+	Pause    string     `json:"pause,omitempty"`
+	Channel  string     `json:"channel,omitempty"`
+	Value    wire.Value `json:"value"`
+	Question string     `json:"question,omitempty"` // that was answered; "": any
+	By       string     `json:"by,omitempty"`
+	Groups   []string   `json:"groups,omitempty"`
+	Vouched  bool       `json:"vouched,omitempty"` // somebody else has checked who answers
 	// ID is that of the update. The journal names it, so that a client which has lost the reply may ask the next execution again.
 	ID string `json:"id,omitempty"`
 	// Size is how many bytes the value has, as JSON, if it was sent before, in parts. 0: it is here.
@@ -77,9 +78,9 @@ func (r *run) listen(ctx workflow.Context) error {
 			return again()
 		}
 		if !q.done {
-			return wire(r.closed(&s))
+			return forClient(r.closed(&s))
 		}
-		return wire(q.err)
+		return forClient(q.err)
 	}
 	check := func(s said) error {
 		switch {
@@ -88,7 +89,7 @@ func (r *run) listen(ctx workflow.Context) error {
 		case r.over && r.carries:
 			return again()
 		case r.over:
-			return wire(r.closed(&s))
+			return forClient(r.closed(&s))
 		}
 		if s.Size > 0 {
 			return r.parts.whole(&s) // handle judges the value: its parts go with it
@@ -97,7 +98,7 @@ func (r *run) listen(ctx workflow.Context) error {
 			return nil // it waits until it can be judged
 		}
 		_, err := r.fits(&s)
-		return wire(err)
+		return forClient(err)
 	}
 	for _, name := range []string{answerUpdate, sendUpdate} {
 		opts := workflow.UpdateHandlerOptions{Validator: check}
@@ -143,8 +144,8 @@ func (r *run) pieceOf(at int) (*piece, error) {
 	return &piece{Text: string(r.text[at:end]), Size: len(r.text)}, nil
 }
 
-// wire is an error for a client; nil is nil.
-func wire(err error) error {
+// forClient is an error for a client; nil is nil.
+func forClient(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -153,7 +154,7 @@ func wire(err error) error {
 		known = &runtime.Error{Category: runtime.CategoryInfra, Code: "cluster.failed", Err: err}
 	}
 	return temporal.NewApplicationErrorWithOptions(known.Error(), known.Code,
-		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*faultOf(known)}})
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*wire.FaultOf(known)}})
 }
 
 // takes reports whether the engine takes answers and values now. Otherwise they wait for the next leg.
@@ -228,13 +229,13 @@ func (r *run) fits(s *said) (any, error) {
 		if index < 0 {
 			return nil, execution.NoChannel(r.program, s.Channel)
 		}
-		switch failure, over := e.Takes(index, s.Value.v); {
+		switch failure, over := e.Takes(index, s.Value.V); {
 		case over:
 			return nil, execution.Closed(r.id, s.Channel)
 		case failure != nil:
 			return nil, &runtime.Error{Category: runtime.Category(failure.Category), Code: failure.Code, Err: failure.Err}
 		}
-		return s.Value.v, nil
+		return s.Value.V, nil
 	}
 	if !r.offer.Terms.Answers {
 		return nil, execution.NoAdapter()
@@ -259,7 +260,7 @@ func (r *run) fits(s *said) (any, error) {
 			return nil, err
 		}
 	}
-	v, err := e.Fits(p, s.Value.v)
+	v, err := e.Fits(p, s.Value.V)
 	if err != nil {
 		return nil, execution.Unfit(err)
 	}

@@ -72,7 +72,7 @@ func (r *run) handover() (next input, packed []byte, err error) {
 	if r.shown != nil {
 		paused := *r.shown
 		if c.Outcome = &paused; paused.Artefact != nil {
-			made, _ := paused.Artefact.v.(map[string]any)
+			made, _ := paused.Artefact.V.(map[string]any)
 			c.Made, paused.Artefact = value.SortedKeys(made), nil
 		}
 		if trace, _ := json.Marshal(paused.Trace); len(trace) > maxTrace {

@@ -34,7 +34,6 @@ type driving struct {
 
 // flight is a call under way.
 type flight struct {
-	call    *engine.Call
 	path    string
 	undoes  bool
 	waits   bool // until the worker says what became of the call, even if it is told to stop
@@ -151,14 +150,14 @@ func (r *run) inOrder() func(func(int64, *flight) bool) {
 // make makes a call as an activity.
 func (r *run) make(c *engine.Call) {
 	req := requestOf(r.id, c, r.offer.Remote.Secrets)
-	f := &flight{call: c, path: c.Path, undoes: c.Rollback,
+	f := &flight{path: c.Path, undoes: c.Rollback,
 		waits: c.Rollback || c.Effect == runtime.External}
 	local := r.in.Options.LocalReads && c.Effect == runtime.ReadOnly && r.in.Options.Queues[c.Name] == ""
 	if n := sizeOf(req); n > maxPayload {
 		res := engine.Result{Bad: &runtime.Error{Category: runtime.CategoryLimit,
 			Code: "output.tooLarge", Err: fmt.Errorf("what %s sends has %d bytes, the most on a cluster is %d",
 				c.Path, n, maxPayload)}}
-		r.engine.Returned(c, &res)
+		r.engine.Returned(c.ID, &res)
 		return
 	} else if local {
 		r.room(maxLocal) // of the output: what is sent to the worker stays there
@@ -178,7 +177,7 @@ func (r *run) make(c *engine.Call) {
 				return // it was left behind
 			}
 			delete(r.flights, id)
-			r.engine.Returned(f.call, r.resultOf(f, a, err))
+			r.engine.Returned(id, r.resultOf(f, a, err))
 		})
 	})
 }
@@ -186,7 +185,7 @@ func (r *run) make(c *engine.Call) {
 // resultOf is what came of an attempt.
 func (r *run) resultOf(f *flight, a *answer, err error) *engine.Result {
 	if err == nil {
-		res := a.result()
+		res := a.Restore()
 		if f.undoes && res.Err != nil && f.stopped != nil {
 			res.Err = f.stopped
 		}
@@ -335,7 +334,7 @@ func (r *run) leave(id int64, text string) {
 	r.warn(text, f.path)
 	delete(r.flights, id)
 	f.cancel()
-	r.engine.Returned(f.call, &engine.Result{Left: true, Err: f.stopped})
+	r.engine.Returned(id, &engine.Result{Left: true, Err: f.stopped})
 }
 
 // arm has a timer of the engine fire.

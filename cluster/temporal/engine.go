@@ -19,6 +19,7 @@ import (
 	"github.com/braise-run/braise/internal/execution"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/runtime"
 	flow "github.com/braise-run/braise/workflow"
 )
@@ -139,9 +140,9 @@ func failed(id string, err error) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &app) && app.HasDetails():
-		var f fault
+		var f wire.Fault
 		if app.Details(&f) == nil && f.Known != nil {
-			return f.err()
+			return f.Restore()
 		}
 	case away(err):
 		return &runtime.Error{Category: runtime.CategoryInfra, Code: "cluster.unavailable",
@@ -314,7 +315,7 @@ func (e *Engine) tell(ctx context.Context, id, update string, s *said, v any) (*
 	if err != nil {
 		return nil, clusterError(string(diagnostics.CodeInput), "the value is not JSON: %w", err)
 	}
-	s.Value.v, s.Groups = v, e.Groups
+	s.Value.V, s.Groups = v, e.Groups
 	text, err := value.JSON(v)
 	if err != nil {
 		return nil, clusterError(string(diagnostics.CodeInput), "%w", err)
@@ -323,7 +324,7 @@ func (e *Engine) tell(ctx context.Context, id, update string, s *said, v any) (*
 		return nil, tooLarge("the value has %d bytes, the most on a cluster is %d", n, maxValue)
 	}
 	if s.ID = local.NewID(); sizeOf(s) > maxSaid {
-		s.Size, s.Value.v = len(text), nil
+		s.Size, s.Value.V = len(text), nil
 	}
 	for try := 0; ; try++ {
 		err := e.try(ctx, id, update, s, text, try)

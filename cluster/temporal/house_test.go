@@ -10,7 +10,7 @@ import (
 )
 
 // drivers are the files with the code of the workflow. Others may hold some that only puts values together.
-var drivers = []string{"asked.go", "carry.go", "drive.go", "fault.go", "journal.go", "limits.go", "offer.go", "outcome.go",
+var drivers = []string{"asked.go", "carry.go", "drive.go", "journal.go", "limits.go", "offer.go", "outcome.go",
 	"parts.go", "report.go", "run.go", "versions.go", "wire.go"}
 
 // The driver starts nothing that the SDK does not know of, asks no clock and throws no dice: a replay goes the same way.

@@ -29,6 +29,7 @@ import (
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -185,8 +186,8 @@ func demoRuntime(t testing.TB, done *effects) *runtime.Runtime {
 }
 
 // said is an answer or a value that a run gets when it waits for somebody.
-func answerTo(pause string, v any) said   { return said{Pause: pause, Value: decoded{v}} }
-func valueFor(channel string, v any) said { return said{Channel: channel, Value: decoded{v}} }
+func answerTo(pause string, v any) said   { return said{Pause: pause, Value: wire.Value{V: v}} }
+func valueFor(channel string, v any) said { return said{Channel: channel, Value: wire.Value{V: v}} }
 func object(pairs ...any) map[string]any {
 	m := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -239,9 +240,9 @@ func onOneMachine(t testing.TB, wf *flow.Workflow, in any, rt *runtime.Runtime, 
 		default:
 			s := say[0]
 			if say = say[1:]; s.Channel != "" {
-				out, _ = flow.Send(t.Context(), "R1", s.Channel, s.Value.v, &here, nil)
+				out, _ = flow.Send(t.Context(), "R1", s.Channel, s.Value.V, &here, nil)
 			} else {
-				out, _ = flow.Answer(t.Context(), "R1", s.Pause, s.Value.v, &here, nil)
+				out, _ = flow.Answer(t.Context(), "R1", s.Pause, s.Value.V, &here, nil)
 			}
 		}
 	}

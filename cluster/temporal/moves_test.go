@@ -61,7 +61,7 @@ func TestCarriedOutputs(t *testing.T) {
 	c, start, _ := c.next(rt())
 	c.RegisterDelayedCallback(func() { after = c.shows() }, time.Hour)
 	start()
-	want, got := before.Artefact.v.(map[string]any), after.Artefact.v.(map[string]any)
+	want, got := before.Artefact.V.(map[string]any), after.Artefact.V.(map[string]any)
 	if diff := cmp.Diff(want, got); diff != "" || len(want) < 3 || after.Status != "paused" {
 		t.Errorf("%s with %d outputs, then %s with %d", before.Status, len(want), after.Status, len(got))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/braise-run/braise/internal/execution"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -21,8 +22,8 @@ import (
 
 // offer is what the runtime of a worker has for a run, when the run begins.
 type offer struct {
-	Refused *fault    `json:"refused,omitempty"` // why the run does not begin; nil: it does
-	Found   []finding `json:"found,omitempty"`   // diagnostics
+	Refused *wire.Fault    `json:"refused,omitempty"` // why the run does not begin; nil: it does
+	Found   []wire.Finding `json:"found,omitempty"`   // diagnostics
 
 	Models map[string]modelOffer `json:"models,omitempty"`
 	Tools  []toolOffer           `json:"tools,omitempty"`
@@ -86,7 +87,7 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 		Answers: rt.Resume != nil, Origin: rt.Origin, Traced: len(rt.Trace) > 0,
 		Vars: rt.Vars, Fallbacks: rt.Fallbacks, Agents: rt.Agents}}
 	refuse := func(err error) *offer {
-		o.Refused = faultOf(err)
+		o.Refused = wire.FaultOf(err)
 		return o
 	}
 	if err := unsupported(rt); err != nil {
@@ -102,7 +103,7 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 	if err == nil {
 		err = c.Strict(rt.Diagnostics)
 	}
-	o.Found = findingsOf(c.Diagnostics)
+	o.Found = wire.FindingsOf(c.Diagnostics)
 	if err != nil {
 		return refuse(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/trace"
 	flow "github.com/braise-run/braise/workflow"
@@ -12,20 +13,20 @@ import (
 
 // outcome is a [flow.Outcome] on its way to a client.
 type outcome struct {
-	Status      string        `json:"status"` // running, or that of the outcome
-	RunID       string        `json:"runId,omitempty"`
-	Recipe      string        `json:"recipe,omitempty"`
-	Digest      string        `json:"digest,omitempty"` // of the recipe
-	Output      *decoded      `json:"output,omitempty"`
-	Artefact    *decoded      `json:"artefact,omitempty"`
-	Pauses      []pause       `json:"pauses,omitempty"`
-	Error       *known        `json:"error,omitempty"`
-	Usage       flow.Usage    `json:"usage"`
-	StartedAt   time.Time     `json:"startedAt,omitzero"`
-	EndedAt     time.Time     `json:"endedAt,omitzero"`
-	Diagnostics []finding     `json:"diagnostics,omitempty"`
-	Trace       []trace.Event `json:"trace,omitempty"`
-	Asks        bool          `json:"asks,omitempty"` // a pause waits for somebody, and not only for a time
+	Status      string         `json:"status"` // running, or that of the outcome
+	RunID       string         `json:"runId,omitempty"`
+	Recipe      string         `json:"recipe,omitempty"`
+	Digest      string         `json:"digest,omitempty"` // of the recipe
+	Output      *wire.Value    `json:"output,omitempty"`
+	Artefact    *wire.Value    `json:"artefact,omitempty"`
+	Pauses      []wire.Pause   `json:"pauses,omitempty"`
+	Error       *wire.Known    `json:"error,omitempty"`
+	Usage       flow.Usage     `json:"usage"`
+	StartedAt   time.Time      `json:"startedAt,omitzero"`
+	EndedAt     time.Time      `json:"endedAt,omitzero"`
+	Diagnostics []wire.Finding `json:"diagnostics,omitempty"`
+	Trace       []trace.Event  `json:"trace,omitempty"`
+	Asks        bool           `json:"asks,omitempty"` // a pause waits for somebody, and not only for a time
 }
 
 func usageOf(end *engine.End) flow.Usage {
@@ -38,20 +39,17 @@ func usageOf(end *engine.End) flow.Usage {
 // outcomeOf makes the outcome of an execution.
 func outcomeOf(end *engine.End) *outcome {
 	o := &outcome{Status: end.Status(), RunID: end.RunID, Recipe: end.Recipe, StartedAt: end.StartedAt,
-		EndedAt: end.EndedAt, Diagnostics: findingsOf(end.Diagnostics), Trace: end.Trace,
-		Usage: usageOf(end)}
-	if end.Output != nil {
-		o.Output = &decoded{end.Output}
-	}
+		EndedAt: end.EndedAt, Diagnostics: wire.FindingsOf(end.Diagnostics), Trace: end.Trace,
+		Usage: usageOf(end), Output: wire.ValueOf(end.Output)}
 	if end.Artefact != nil {
-		o.Artefact = &decoded{end.Artefact}
+		o.Artefact = &wire.Value{V: end.Artefact}
 	}
 	for i := range end.Pauses {
 		p := &end.Pauses[i]
-		o.Pauses = append(o.Pauses, *pauseOf(p))
+		o.Pauses = append(o.Pauses, *wire.PauseOf(p))
 		o.Asks = o.Asks || p.Kind != resume.System || p.RetryAt.IsZero()
 	}
-	if f := faultOf(end.Err); f != nil {
+	if f := wire.FaultOf(end.Err); f != nil {
 		o.Error = f.Known
 	}
 	return o
@@ -60,18 +58,18 @@ func outcomeOf(end *engine.End) *outcome {
 // outcome makes the outcome again.
 func (o *outcome) outcome() *flow.Outcome {
 	out := &flow.Outcome{Status: flow.Status(o.Status), RunID: o.RunID, Recipe: o.Recipe, Usage: o.Usage,
-		StartedAt: o.StartedAt, EndedAt: o.EndedAt, Diagnostics: listOf(o.Diagnostics), Trace: o.Trace}
+		StartedAt: o.StartedAt, EndedAt: o.EndedAt, Diagnostics: wire.ListOf(o.Diagnostics), Trace: o.Trace}
 	if o.Output != nil {
-		out.Output = o.Output.v
+		out.Output = o.Output.V
 	}
 	if o.Artefact != nil {
-		out.Artefact, _ = o.Artefact.v.(map[string]any)
+		out.Artefact, _ = o.Artefact.V.(map[string]any)
 	}
 	for i := range o.Pauses {
-		out.Pauses = append(out.Pauses, o.Pauses[i].pause())
+		out.Pauses = append(out.Pauses, o.Pauses[i].Restore())
 	}
 	if k := o.Error; k != nil {
-		out.Err = k.err()
+		out.Err = k.Restore()
 	}
 	return out
 }

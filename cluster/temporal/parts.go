@@ -88,7 +88,7 @@ func (p parts) whole(s *said) error {
 		return again()
 	}
 	v, err := value.Decode(u.text)
-	s.Value.v = v
+	s.Value.V = v
 	return err
 }
 

@@ -33,8 +33,8 @@ func TestParts(t *testing.T) {
 		size     int
 	}{{"a", "xy", 4}, {"b", "[2 3]", 5}, {"a", "", 5}, {"c", "", 3}} {
 		s := &said{ID: tt.id, Size: tt.size}
-		if err := p.whole(s); (err == nil) != (tt.want != "") || err == nil && fmt.Sprint(s.Value.v) != tt.want {
-			t.Errorf("%s of %d bytes: %v, %v", tt.id, tt.size, s.Value.v, err)
+		if err := p.whole(s); (err == nil) != (tt.want != "") || err == nil && fmt.Sprint(s.Value.V) != tt.want {
+			t.Errorf("%s of %d bytes: %v, %v", tt.id, tt.size, s.Value.V, err)
 		}
 	}
 	p.drop("a")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -137,7 +137,7 @@ func (r *run) first(packed []byte) (*engine.End, error) {
 			panic(unread(err))
 		}
 		r.offer, r.moved = r.before.Offer, r.before.Moved
-		empties(reflect.ValueOf(r.offer))
+		wire.Empties(r.offer)
 		r.bind()
 		if r.before.Outcome != nil {
 			return nil, r.look(&r.before)
@@ -151,10 +151,10 @@ func (r *run) first(packed []byte) (*engine.End, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	empties(reflect.ValueOf(r.offer))
+	wire.Empties(r.offer)
 	r.begin(r.program.About)
 	if r.offer.Refused != nil {
-		return r.refused(r.offer.Refused.err()), nil
+		return r.refused(r.offer.Refused.Restore()), nil
 	}
 	r.bind()
 	given, err := value.Decode(r.in.Inputs)
@@ -186,7 +186,7 @@ func (r *run) look(c *carried) error {
 		}
 	}
 	r.shown = c.Outcome
-	r.shown.Artefact = &decoded{made}
+	r.shown.Artefact = &wire.Value{V: made}
 	r.text, _ = json.Marshal(r.shown)
 	return nil
 }
@@ -222,7 +222,7 @@ func (r *run) ends() (*engine.End, error) {
 		e.ReportStopped(err)
 		err = left
 	case e.Waits():
-		end := e.End(nil, listOf(r.offer.Found))
+		end := e.End(nil, wire.ListOf(r.offer.Found))
 		for _, p := range e.Pauses() {
 			end.Pauses = append(end.Pauses, p.Pause)
 		}
@@ -237,7 +237,7 @@ func (r *run) ends() (*engine.End, error) {
 	if failed := r.save(); failed != nil {
 		return nil, failed
 	}
-	return r.close(e.End(err, listOf(r.offer.Found))), nil
+	return r.close(e.End(err, wire.ListOf(r.offer.Found))), nil
 }
 
 // close makes the end of a leg complete.
@@ -263,7 +263,7 @@ func (r *run) started() time.Time {
 func (r *run) refused(err error) *engine.End {
 	r.engine = nil
 	return r.close(engine.End{RunID: r.id, Recipe: r.program.Recipe.Name, Err: err, Trace: []trace.Event{r.start},
-		Diagnostics: listOf(r.offer.Found)})
+		Diagnostics: wire.ListOf(r.offer.Found)})
 }
 
 // save records what has happened.
@@ -378,7 +378,7 @@ func (r *run) stuck(err error) (*engine.End, error) {
 	if err := r.save(); err != nil {
 		return nil, err
 	}
-	return r.close(r.engine.End(known, listOf(r.offer.Found))), nil
+	return r.close(r.engine.End(known, wire.ListOf(r.offer.Found))), nil
 }
 
 // newEngine makes the engine of a leg. by is who has it executed.

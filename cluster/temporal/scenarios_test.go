@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,8 +14,23 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/scenario"
 )
+
+// sent is v as another process gets it.
+func sent[T any](t *testing.T, v *T) *T {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := new(T)
+	if err := json.Unmarshal(text, got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
 
 // overTheWire drives an execution here, and makes each call as another process would: of the request and the answer it
 // has what is sent.
@@ -43,33 +59,33 @@ func overTheWire(t *testing.T, r *local.Run) {
 			var ctx context.Context
 			ctx, cancels[c.Call.ID] = context.WithCancelCause(context.WithoutCancel(r.Context()))
 			made, id := c.Call, c.Call.ID
-			req := sent(t, requestOf(r.ID, made, nil)).call()
-			req.Site, req.Loop = made.Site, made.Loop // Index and layers
+			req, err := sent(t, requestOf(r.ID, made, nil)).Restore()
+			if err != nil {
+				t.Fatal(err)
+			}
 			go func() {
 				var res engine.Result
-				if err := r.Caller.Prepare(req); err != nil && req.Args == nil {
-					res.Bad = err
-				} else {
+				if res.Bad = r.Caller.Prepare(req); res.Bad == nil {
 					res = r.Caller.Make(ctx, req)
 				}
 				if made.Rollback && res.Err != nil && ctx.Err() != nil {
 					res.Err = context.Cause(ctx)
 				}
 				<-time.After(time.Microsecond) // the way takes time
-				back := sent(t, answerOf(&res)).result()
+				back := sent(t, wire.ResultOf(&res)).Restore()
 				happened <- func() {
 					delete(cancels, id)
-					r.Engine.Returned(made, back)
+					r.Engine.Returned(id, back)
 				}
 			}()
 		case engine.Stop:
 			if cancel := cancels[c.Call.ID]; cancel != nil {
 				cancel(c.Err)
-				stopped, id := c.Call, c.Call.ID
+				id := c.Call.ID
 				time.AfterFunc(guard.SettleTime, func() {
 					happened <- func() {
 						if cancels[id] != nil && !r.Engine.Cancelled() {
-							r.Engine.Returned(stopped, &engine.Result{Left: true, Err: context.Canceled})
+							r.Engine.Returned(id, &engine.Result{Left: true, Err: context.Canceled})
 						}
 					}
 				})

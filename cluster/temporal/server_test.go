@@ -98,9 +98,9 @@ func onServer(t testing.TB, e *Engine, id string, s sample, o Options) *flow.Out
 			t.Fatal(err)
 		}
 		if say.Channel != "" {
-			out, err = e.Send(ctx, id, say.Channel, say.Value.v, "")
+			out, err = e.Send(ctx, id, say.Channel, say.Value.V, "")
 		} else {
-			out, err = e.Answer(ctx, id, say.Pause, say.Value.v, "")
+			out, err = e.Answer(ctx, id, say.Pause, say.Value.V, "")
 		}
 	}
 	if out == nil {

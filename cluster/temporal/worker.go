@@ -24,6 +24,7 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/wire"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 )
@@ -151,7 +152,7 @@ func (w *Worker) offerFor(ctx context.Context, in *input) (*offer, error) {
 	o := offerOf(ctx, p, given, w.rt, rand.Text())
 	o.Terms.Search = w.search
 	if n := sizeOf(o); n > maxOffer {
-		return &offer{Refused: faultOf(tooLarge("what the worker offers has %d bytes, the most on a cluster is %d"+
+		return &offer{Refused: wire.FaultOf(tooLarge("what the worker offers has %d bytes, the most on a cluster is %d"+
 			"\n  hint: its tools have long descriptions or schemas", n, maxOffer))}, nil
 	}
 	return o, nil
@@ -165,7 +166,10 @@ func (w *Worker) call(ctx context.Context, req *request) (*answer, error) {
 		ctx, stop = steady(ctx)
 		defer stop()
 	}
-	c := req.call()
+	c, err := req.Restore()
+	if err != nil {
+		return nil, err
+	}
 	uses := &program.Program{Recipe: &recipe.Recipe{}, Graph: &machine.Graph{}} // as far as a binding reads it
 	if c.Kind == program.ToolCall && c.Job == nil {
 		uses.Tools = []program.Use{{Name: c.Name}}
@@ -208,9 +212,9 @@ func (w *Worker) call(ctx context.Context, req *request) (*answer, error) {
 
 // shown is what came of a call, without secrets.
 func shown(res *engine.Result, caller *call.Caller) *answer {
-	a := answerOf(res)
-	a.Err.redact(caller.Redact)
-	a.Bad.redact(caller.Redact)
+	a := wire.ResultOf(res)
+	a.Err.Redact(caller.Redact)
+	a.Bad.Redact(caller.Redact)
 	return a
 }
 
@@ -285,7 +289,7 @@ func bounded(a *answer) *answer {
 	if n <= maxPayload+1<<16 {
 		return a
 	}
-	return answerOf(&engine.Result{Bad: &runtime.Error{Category: runtime.CategoryLimit,
+	return wire.ResultOf(&engine.Result{Bad: &runtime.Error{Category: runtime.CategoryLimit,
 		Code: "output.tooLarge",
 		Err:  fmt.Errorf("the output has %d bytes, the most on a cluster is %d", n, maxPayload)}})
 }

@@ -108,7 +108,8 @@ func (f *frame) want(j *Job, then func(Reply)) {
 }
 
 func (g *Leg) want(f *frame, j *Job, to *tracer, then func(Reply)) {
-	j.Path, j.Frame, j.Conversation, j.trace, j.then = f.path, f.name, f.memory, to, then
+	j.Path, j.Frame, j.Conversation = f.path, f.name, f.memory
+	g.jobs[j] = pending{to, then}
 	g.queue = append(g.queue, item{job: j})
 }
 

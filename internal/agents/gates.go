@@ -292,7 +292,7 @@ func (t *thread) make(c agentloop.Call) {
 	args := t.args
 	t.told, t.args = true, nil // they are the call's from now on
 	t.want(&Job{Op: CallTool, Name: c.Name, Scope: b.scope, Arguments: slices.Clone(c.Arguments),
-		Timeout: t.loop.ToolTimeout, Replies: c.Replies, pending: pending{args: args}}, func(r Reply) { t.made(b, r) })
+		Timeout: t.loop.ToolTimeout, Replies: c.Replies, Args: args}, func(r Reply) { t.made(b, r) })
 }
 
 // made records the result of a call of a tool.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/agentloop"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
@@ -50,6 +49,7 @@ type Job struct {
 	Request   *runtime.Request
 	Scope     Scope           // where the tool is from
 	Arguments json.RawMessage // may be kept, not changed
+	Args      any             `json:"-"` // of CallTool: the Arguments, decoded; they belong to who makes the call
 	Timeout   time.Duration   // 0: none
 	Replies   []resume.Reply  `json:"-"` // the answers to the pauses that the call asked for; the engine passes them on
 
@@ -60,25 +60,12 @@ type Job struct {
 	Text     string
 	Code     string // of a call that came to an error result
 	Most     int    // documents
-
-	pending
-}
-
-// Args returns the Arguments as decoded JSON. They belong to the caller, who asks once.
-func (j *Job) Args() (any, error) {
-	if args := j.args; args != nil {
-		j.args = nil
-		return args, nil
-	}
-	return value.Decode(j.Arguments)
 }
 
 // pending is what a Leg has about a [Job] under way.
 type pending struct {
 	trace *tracer
 	then  func(Reply)
-	over  bool
-	args  any // the Arguments, decoded; nil: nobody has decoded them
 }
 
 // Reply is the result of a [Job].

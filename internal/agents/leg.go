@@ -61,7 +61,8 @@ type Leg struct {
 	answers []Event // that are to be recorded first
 	event   Event   // that is to be recorded: between two events a Leg decides again
 	queue   []item
-	at      int        // in queue
+	at      int // in queue
+	jobs    map[*Job]pending
 	owner   owner      // of the event that Next returned last
 	attrs   trace.Data // room for those of the next events
 	broken  error      // the journal takes no more
@@ -105,7 +106,7 @@ func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Leg, error) {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged", Step: t.Path,
 			Err: fmt.Errorf("agent %q is not the one that began", l.Name)}
 	}
-	g := &Leg{terms: t, offer: o, state: s}
+	g := &Leg{terms: t, offer: o, state: s, jobs: map[*Job]pending{}}
 	g.root = &frame{leg: g, loop: l, trace: &tracer{}, memory: l.Memory,
 		place: place{path: t.Path, maxDepth: cmp.Or(l.MaxDelegationDepth, agentloop.DefaultMaxDelegationDepth)},
 		start: Start{Definition: l.Digest(), Before: t.Before, Prompt: t.Prompt, Files: t.Files, Context: t.Context}}
@@ -158,18 +159,21 @@ func (g *Leg) Next() Action {
 	}
 }
 
-// Done passes the result of a call that Next asked for.
+// Done passes the result of a call that Next asked for. It ignores one that the Leg does not wait for.
 func (g *Leg) Done(j *Job, r Reply) {
-	j.over = true
-	j.then(r)
+	if p, waits := g.jobs[j]; waits {
+		delete(g.jobs, j)
+		p.then(r)
+	}
 }
 
 // Told takes an event of the trace from inside a call; false: the call is over, so the event is dropped.
 func (g *Leg) Told(j *Job, e trace.Event) bool {
-	if !j.over {
-		j.trace.list = append(j.trace.list, e)
+	p, waits := g.jobs[j]
+	if waits {
+		p.trace.list = append(p.trace.list, e)
 	}
-	return !j.over
+	return waits
 }
 
 // Broken says that the event which Next returned last was not recorded. The Leg ends, and records nothing more.

@@ -126,7 +126,8 @@ func (t *thread) rests() bool {
 	if t.job == nil || t.job.Op != RunRecipe || !t.leg.resting {
 		return false
 	}
-	t.job.over, t.job = true, nil
+	delete(t.leg.jobs, t.job)
+	t.job = nil
 	t.end(cmp.Or(t.leg.cut, errPaused))
 	return true
 }

@@ -23,6 +23,10 @@ import (
 // callTool calls a tool, without secrets in the result, and fires the hooks. For a call of an agent the hooks before
 // the first attempt have run already, when the agent asked its policy.
 func (a *attempt) callTool() engine.Result {
+	var err error
+	if a.args, err = a.arguments(a.call); err != nil {
+		return engine.Result{Bad: a.shown(err)}
+	}
 	a.tool = a.Caller.tool(a.call)
 	if a.Hooked() {
 		return a.hookedTool()
@@ -33,7 +37,7 @@ func (a *attempt) callTool() engine.Result {
 // hookedTool is callTool if there are hooks.
 func (a *attempt) hookedTool() engine.Result {
 	m := &runtime.Moment{Point: runtime.ToolBefore, Name: a.call.Name}
-	m.Args, _ = a.Redact.Value(a.call.Args).(map[string]any)
+	m.Args, _ = a.Redact.Value(a.args).(map[string]any)
 	if a.call.Job == nil || a.call.Attempt > 1 {
 		if err := a.allowed(m); err != nil {
 			return engine.Result{Bad: err}
@@ -91,9 +95,7 @@ func (a *attempt) findable() {
 	if j := call.Job; j != nil {
 		own.Detail.Thread, own.Detail.Resource = j.Conversation.Thread, j.Conversation.Resource
 		own.Detail.Depth = strings.Count(j.Frame, "#")
-		if l := call.Loop; l != nil {
-			own.Detail.Agent, own.Detail.Cwd = l.Name, l.Cwd
-		}
+		own.Detail.Agent, own.Detail.Cwd = call.Agent.Name, call.Agent.Cwd
 	}
 }
 
@@ -117,7 +119,7 @@ func (a *attempt) argsText() (json.RawMessage, error) {
 	if j := a.call.Job; j != nil && value.IsCanonical(j.Arguments) {
 		return bytes.Clone(j.Arguments), nil
 	}
-	return value.JSON(a.call.Args)
+	return value.JSON(a.args)
 }
 
 // outputOf returns the output of a tool, with secrets redacted, and its size.

@@ -29,6 +29,7 @@ type attempt struct {
 	call  *engine.Call
 	ctx   context.Context
 	tool  *boundTool       // of the call of a tool
+	args  map[string]any   // of that, with secrets
 	asks  *runtime.Request // of the call of a model, with its local files
 	model runtime.Model    // that is asked
 	found diagnostics.List // diagnostics about hooks
@@ -146,7 +147,8 @@ func (a *attempt) try() (r response) {
 	ctx, cancel := context.WithTimeout(a.ctx, a.call.Timeout)
 	defer cancel()
 	// If it is abandoned, it continues with its own copy.
-	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, asks: a.asks, model: a.model, ctx: ctx}
+	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, args: a.args, asks: a.asks, model: a.model,
+		ctx: ctx}
 	done := make(chan response, 1)
 	go apart.onceApart(done)
 	select {
@@ -204,7 +206,7 @@ func (a *attempt) once() (r response) {
 	case a.call.Kind == program.ModelCall:
 		r.model, r.err = a.generate()
 	case a.call.Kind == program.ToolCall && a.tool.values != nil:
-		r.value, r.err = a.tool.values.CallValue(a.ctx, a.call.Args)
+		r.value, r.err = a.tool.values.CallValue(a.ctx, a.args)
 	case a.call.Kind == program.ToolCall:
 		r.text, r.used, r.err = a.callJSON()
 	case a.call.Job != nil && a.call.Job.Op == agents.Retrieve:
@@ -243,9 +245,7 @@ func (a *attempt) allowed(m *runtime.Moment) error {
 // fire calls the hooks for a moment of the call.
 func (a *attempt) fire(m runtime.Moment) error {
 	m.Run, m.Step, m.Call, m.Attempt = a.RunID, a.call.Path, a.call.Ordinal, max(a.call.Attempt, 1)
-	if a.call.Loop != nil {
-		m.Agent = a.call.Loop.Name
-	}
+	m.Agent = a.call.Agent.Name
 	var found diagnostics.List
 	err := a.Offers.Fire(a.ctx, m, func(d diagnostics.Diagnostic) { found = append(found, d) })
 	a.found = append(a.found, found...)

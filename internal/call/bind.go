@@ -35,7 +35,8 @@ type boundTool struct {
 // Only the environment and secrets cause an error. The Caller is then non-nil all the same, for its Diagnostics.
 func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
 	offers := rt.Resolve()
-	c := &Caller{Offers: offers, Archive: p.Archive, rt: offers.Runtime, tools: make([]boundTool, len(p.Tools)),
+	c := &Caller{Offers: offers, Archive: p.Archive, rt: offers.Runtime, uses: p.Tools,
+		tools:     make([]boundTool, len(p.Tools)),
 		maxOutput: rt.Limits.WithDefaults().MaxOutputBytes, maxMemory: rt.Limits.WithDefaults().MaxRunBytes / 8}
 	for _, d := range p.Found {
 		if d.Code != diagnostics.CodeMissingTool { // reported again below, if it still holds

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
@@ -75,7 +74,7 @@ func bind(t *testing.T, text string, rt *runtime.Runtime) fixture {
 // tool is an attempt of the first call of the recipe.
 func (f fixture) tool() *engine.Call {
 	site := f.program.Calls[0]
-	c := &engine.Call{Kind: site.Kind, Name: site.Name, Path: "it", Site: site, Context: engine.Context{Generation: 1, Ordinal: 1, Attempt: 1}}
+	c := &engine.Call{Kind: site.Kind, Name: site.Name, Path: "it", Pos: site.Pos, Opens: site.Secrets, Context: engine.Context{Generation: 1, Ordinal: 1, Attempt: 1}}
 	if site.Secrets {
 		c.Input = map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Secret: "KEY"}}}}
 	}
@@ -85,7 +84,8 @@ func (f fixture) tool() *engine.Call {
 // job is an attempt of a call of an agent.
 func (f fixture) job(kind program.CallKind, j *agents.Job) *engine.Call {
 	j.Path = "ask"
-	return &engine.Call{Kind: kind, Name: j.Name, Path: "ask", Site: f.program.Calls[0], Job: j, Loop: &agentloop.Loop{Tools: agentloop.AllTools},
+	args, _ := value.Decode(j.Arguments)
+	return &engine.Call{Kind: kind, Name: j.Name, Path: "ask", Pos: f.program.Calls[0].Pos, Job: j, Input: args,
 		Request: j.Request, Context: engine.Context{Generation: 1, Attempt: 1}}
 }
 
@@ -251,25 +251,26 @@ func TestPrepare(t *testing.T) {
 		rt    *runtime.Runtime
 		input any
 		want  engine.Ready
+		shown any // the arguments, of one that is ready
 		err   string
 	}{
-		{"nothing", &runtime.Runtime{Tools: []runtime.Tool{tool}}, nil, engine.Ready{Args: map[string]any{}, Effect: runtime.External}, ""},
+		{"nothing", &runtime.Runtime{Tools: []runtime.Tool{tool}}, nil, engine.Ready{Effect: runtime.External}, map[string]any{}, ""},
 		{"a secret", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Text: "a "}, {Secret: "KEY"}}}},
-			engine.Ready{Args: map[string]any{"key": "a " + secret}, Effect: runtime.External}, ""},
+			engine.Ready{Effect: runtime.External}, map[string]any{"key": "a ***"}, ""},
 		{"no secret", &runtime.Runtime{Tools: []runtime.Tool{tool}, Secrets: runtime.SecretMap{}}, map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Secret: "KEY"}}}},
-			engine.Ready{}, `test.yaml:4:14: no secret named "KEY" is configured`},
+			engine.Ready{}, nil, `test.yaml:4:14: no secret named "KEY" is configured`},
 		{"a secret with a reason", &runtime.Runtime{Tools: []runtime.Tool{tool}, Secrets: lost{}}, map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Secret: "KEY"}}}},
-			engine.Ready{}, "test.yaml:4:14: no secret named \"KEY\" is configured: it is lost\n  hint: look for it"},
+			engine.Ready{}, nil, "test.yaml:4:14: no secret named \"KEY\" is configured: it is lost\n  hint: look for it"},
 		{"the arguments say", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"effect": "read_only"},
-			engine.Ready{Args: map[string]any{"effect": "read_only"}, Effect: runtime.ReadOnly}, ""},
-		{"the spec says", &runtime.Runtime{Tools: []runtime.Tool{idempotent}}, nil, engine.Ready{Args: map[string]any{}, Effect: runtime.Idempotent}, ""},
+			engine.Ready{Effect: runtime.ReadOnly}, map[string]any{"effect": "read_only"}, ""},
+		{"the spec says", &runtime.Runtime{Tools: []runtime.Tool{idempotent}}, nil, engine.Ready{Effect: runtime.Idempotent}, map[string]any{}, ""},
 		{"a panic", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"effect": "panic", "key": secret},
-			engine.Ready{}, `panic in tool "test.it": panic in its EffectOf: no idea about {"effect":"panic","key":"***"}`},
-		{"values", &runtime.Runtime{Tools: []runtime.Tool{valued(nil)}}, nil, engine.Ready{Args: map[string]any{}, Effect: runtime.ReadOnly, Quick: true}, ""},
-		{"a list", &runtime.Runtime{Tools: []runtime.Tool{tool}}, []any{}, engine.Ready{}, `test.yaml:4:14: the arguments of "test.it" must be an object, not a list`},
-		{"not as the schema says", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"key": int64(1)}, engine.Ready{},
+			engine.Ready{}, nil, `panic in tool "test.it": panic in its EffectOf: no idea about {"effect":"panic","key":"***"}`},
+		{"values", &runtime.Runtime{Tools: []runtime.Tool{valued(nil)}}, nil, engine.Ready{Effect: runtime.ReadOnly, Quick: true}, map[string]any{}, ""},
+		{"a list", &runtime.Runtime{Tools: []runtime.Tool{tool}}, []any{}, engine.Ready{}, nil, `test.yaml:4:14: the arguments of "test.it" must be an object, not a list`},
+		{"not as the schema says", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"key": int64(1)}, engine.Ready{}, nil,
 			`test.yaml:4:14: arguments of "test.it": /key: must be a string, not a number`},
-		{"no tool", &runtime.Runtime{}, nil, engine.Ready{}, `test.yaml:4:14: no tool named "test.it" is configured`},
+		{"no tool", &runtime.Runtime{}, nil, engine.Ready{}, nil, `test.yaml:4:14: no tool named "test.it" is configured`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := bind(t, steps, tt.rt)
@@ -278,6 +279,12 @@ func TestPrepare(t *testing.T) {
 			err := f.Prepare(c)
 			if diff := cmp.Diff(tt.want, c.Ready); diff != "" || text(err) != tt.err {
 				t.Errorf("%v, ready (-want +got)\n%s", err, diff)
+			}
+			if held := fmt.Sprintf("%+v", *c); tt.name == "a secret" && strings.Contains(held, secret) {
+				t.Errorf("the call has the secret: %s", held)
+			}
+			if diff := cmp.Diff(tt.shown, f.Shown(c)); diff != "" && err == nil {
+				t.Errorf("shown (-want +got)\n%s", diff)
 			}
 			if _, panicked := errors.AsType[*engine.PanicError](err); panicked != (tt.name == "a panic") {
 				t.Errorf("a %T", err)
@@ -553,7 +560,7 @@ func TestModels(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := &diary{}
 			f := bind(t, steps, d.runtime(&runtime.Runtime{Models: map[string]runtime.Model{"m": tt.model}, Limits: runtime.Limits{MaxOutputBytes: 100}}))
-			res := f.do(t, &engine.Call{Kind: program.ModelCall, Path: "it", Site: f.program.Calls[0], Request: &runtime.Request{Model: "m"}})
+			res := f.do(t, &engine.Call{Kind: program.ModelCall, Path: "it", Pos: f.program.Calls[0].Pos, Request: &runtime.Request{Model: "m"}})
 			if diff := cmp.Diff(tt.resp, res.Response); diff != "" || text(res.Err) != tt.err || text(res.Bad) != tt.bad {
 				t.Errorf("%v, %v, response (-want +got)\n%s", res.Err, res.Bad, diff)
 			}
@@ -576,7 +583,7 @@ func TestStreams(t *testing.T) {
 		}
 		b.WriteString(e.Data[0].Value.(string))
 	}
-	c := &engine.Call{Kind: program.ModelCall, Path: "it", Site: f.program.Calls[0], Request: &runtime.Request{Model: "m"}, Ask: engine.Ask{Stream: true}}
+	c := &engine.Call{Kind: program.ModelCall, Path: "it", Pos: f.program.Calls[0].Pos, Request: &runtime.Request{Model: "m"}, Ask: engine.Ask{Stream: true}}
 	const want = "It is ***, a secret that is long enough to be told apart from the rest of the text."
 	if res := f.do(t, c); res.Response == nil || res.Response.Text != want || b.String() != want {
 		t.Errorf("%+v, pieces %q", res, b.String())

@@ -37,9 +37,10 @@ type Caller struct {
 	Spans *trace.Fanout           // makes spans of calls; nil: nobody does
 
 	rt        *runtime.Runtime
-	maxOutput int         // bytes
-	maxMemory int         // that an output may take, in bytes
-	tools     []boundTool // by index in Program.Tools
+	maxOutput int           // bytes
+	maxMemory int           // that an output may take, in bytes
+	uses      []program.Use // Program.Tools
+	tools     []boundTool   // by index in uses
 	secrets   map[string]string
 	noSecret  map[string]string // why secrets that the recipe names are missing, where that is known
 	remote    *Remote           // whose calls it prepares, see Stand; nil: its own
@@ -52,8 +53,9 @@ type Caller struct {
 // found is what agents have called so far, or may call since.
 type found struct {
 	mu     sync.Mutex
-	host   map[string]*boundTool     // by name
-	skills map[string][]runtime.Tool // that skills brought, by the path of the agent or child
+	host   map[string]*boundTool      // by name
+	skills map[string][]runtime.Tool  // that skills brought, by the path of the agent or child
+	loops  map[string]*agentloop.Loop // that have tools or layers of their own, likewise
 }
 
 // offered is what the runtime offers to agents, once one asks.
@@ -68,8 +70,8 @@ var _ engine.Adapters = (*Caller)(nil)
 // Hooked reports whether plugins have hooks.
 func (c *Caller) Hooked() bool { return len(c.Offers.Plugins) > 0 }
 
-// Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready; see
-// [engine.Adapters]. If the tool panics when asked for the effect of the call, the error is an [engine.PanicError].
+// Prepare checks the arguments of a call, and fills in Ready; see [engine.Adapters]. If the tool panics when asked for
+// the effect of the call, the error is an [engine.PanicError].
 func (c *Caller) Prepare(call *engine.Call) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -94,44 +96,59 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 			why = ": " + why
 		}
 		return program.ConfigError(diagnostics.CodeMissingTool, "%s: no tool named %q is configured%s",
-			call.Site.Pos, call.Name, why)
+			call.Pos, call.Name, why)
 	}
-	input, err := c.input(call)
+	if call.Input == nil {
+		call.Input = map[string]any{}
+	}
+	args, err := c.arguments(call)
 	if err != nil {
 		return err
 	}
-	args, ok := input.(map[string]any)
-	if !ok && input != nil { // of an expression
-		return program.ConfigError(diagnostics.CodeArguments, "%s: the arguments of %q must be an object, not %s",
-			call.Site.Pos, call.Name, value.TypeName(input))
-	}
-	if args == nil {
-		args = map[string]any{}
-	}
-	if t.schema != nil && !(c.remote != nil && call.Site.Secrets) {
+	if t.schema != nil && !(c.remote != nil && call.Opens) {
 		if problems := t.schema.Check(args); problems != nil {
 			return program.ConfigError(diagnostics.CodeArguments, "%s: arguments of %q: %s",
-				call.Site.Pos, call.Name, schema.Describe(problems))
+				call.Pos, call.Name, schema.Describe(problems))
 		}
 	}
 	if off := t.spec.Off; off != "" {
 		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not allowed here\n  hint: %s",
-			call.Site.Pos, call.Name, off)
+			call.Pos, call.Name, off)
 	}
 	var text []byte // only for a tool with EffectOf
 	if t.spec.EffectOf != nil {
 		text, _ = value.JSON(args) // of decoded JSON
 	}
-	call.Ready = engine.Ready{Args: args, Effect: t.spec.EffectFor(text), Quick: t.values != nil}
+	call.Ready = engine.Ready{Effect: t.spec.EffectFor(text), Quick: t.values != nil}
 	return nil
 }
 
-// input returns the input of the call of a tool, with the secrets in it.
+// arguments returns those of a call, with the secrets in them. They must be an object.
+func (c *Caller) arguments(call *engine.Call) (map[string]any, error) {
+	input, err := c.input(call)
+	if err != nil {
+		return nil, err
+	}
+	args, ok := input.(map[string]any)
+	if !ok { // of an expression
+		return nil, program.ConfigError(diagnostics.CodeArguments, "%s: the arguments of %q must be an object, not %s",
+			call.Pos, call.Name, value.TypeName(input))
+	}
+	return args, nil
+}
+
+// Shown returns the input of a call with secrets redacted; see [engine.Adapters].
+func (c *Caller) Shown(call *engine.Call) any {
+	input, err := c.input(call)
+	if err != nil {
+		input = call.Input
+	}
+	return c.Redact.Value(input)
+}
+
+// input returns the input of a call, with the secrets in it.
 func (c *Caller) input(call *engine.Call) (any, error) {
-	switch {
-	case call.Job != nil:
-		return call.Job.Args()
-	case !call.Site.Secrets:
+	if !call.Opens {
 		return call.Input, nil
 	}
 	return expr.Open(call.Input, func(part expr.SealedPart) (string, error) {
@@ -143,7 +160,7 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 			why = ": " + why
 		}
 		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: no secret named %q is configured%s",
-			call.Site.Pos, part.Secret, why)
+			call.Pos, part.Secret, why)
 	})
 }
 
@@ -151,12 +168,17 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 func (c *Caller) tool(call *engine.Call) *boundTool {
 	j := call.Job
 	if j == nil {
-		return &c.tools[call.Site.Index]
+		if i := program.IndexOf(c.uses, call.Name); i >= 0 {
+			return &c.tools[i]
+		}
+		return &boundTool{}
 	}
 	var tools []runtime.Tool
 	switch j.Scope {
 	case agents.OfAgent:
-		tools = call.Loop.Own
+		if l := c.loop(j.Path); l != nil {
+			tools = l.Own
+		}
 	case agents.OfHost:
 		return c.hostTool(j.Name)
 	case agents.OfEnv:
@@ -167,6 +189,26 @@ func (c *Caller) tool(call *engine.Call) *boundTool {
 		c.mu.Unlock()
 	}
 	return c.boundIn(tools, j.Name)
+}
+
+// Runs notes the loop that runs at a path, if it has tools or layers of its own; see [engine.Adapters].
+func (c *Caller) Runs(path string, l *agentloop.Loop) {
+	if len(l.Own)+len(l.Layers) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loops == nil {
+		c.loops = map[string]*agentloop.Loop{}
+	}
+	c.loops[path] = l
+}
+
+// loop returns the loop that runs at a path; nil: it has no tools and layers of its own, or runs in another process.
+func (c *Caller) loop(path string) *agentloop.Loop {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.loops[path]
 }
 
 // hostTool finds a tool of the host, and binds it once: each call of an agent asks for it several times.
@@ -205,7 +247,7 @@ func (c *Caller) Retry(call *engine.Call) *retry.Metadata {
 	case program.ToolCall:
 		adapter = c.tool(call).tool
 	case program.RetrieverCall:
-		name, _ := placeOf(call.Args)
+		name, _ := placeOf(argsOf(call))
 		adapter = c.rt.Searcher(name)
 	case program.MemoryCall:
 		adapter = c.rt.Memory

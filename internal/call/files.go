@@ -31,7 +31,7 @@ func (a *attempt) withFiles() (*runtime.Request, error) {
 		same := func(was journal.File) bool { return was.Path == f.Path && was.SHA256 == f.SHA256 }
 		if err == nil && !slices.ContainsFunc(a.call.Files, same) {
 			err = program.ConfigError("file.changed", "%s: the file %q has changed since the step began"+
-				"\n  hint: put back what was in it, or begin a new run", a.call.Site.Pos, f.Path)
+				"\n  hint: put back what was in it, or begin a new run", a.call.Pos, f.Path)
 		}
 	}
 	return req, a.shown(err)
@@ -41,7 +41,11 @@ func (a *attempt) withFiles() (*runtime.Request, error) {
 func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
 	if a.rt.Files == nil {
 		return nil, nil, program.ConfigError(diagnostics.CodeNoFiles, "%s: no files may be read here\n  hint: %s",
-			a.call.Site.Pos, filesHint)
+			a.call.Pos, filesHint)
+	}
+	kind := a.call.Kind
+	if a.call.Job != nil {
+		kind = program.AgentCall
 	}
 	req, left := *a.call.Request, int64(runtime.MaxFileBytes)
 	req.Messages = slices.Clone(req.Messages)
@@ -61,7 +65,7 @@ func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
 			}
 			if err != nil {
 				return nil, nil, program.ConfigError("file.unreadable", "%s: %s shows the file %q: %w",
-					a.call.Site.Pos, a.call.Site.Kind.Step(), name, err)
+					a.call.Pos, kind.Step(), name, err)
 			}
 			left -= int64(len(data))
 			f.MediaType = value.ContentType(name, data)

@@ -85,7 +85,7 @@ func (a *attempt) port() (r agents.Reply, err error) {
 		}
 		err = a.fire(m)
 	default:
-		r.Text, err = callLayer(ctx, a.call.Loop, j)
+		r.Text, err = callLayer(ctx, a.loop(j.Path), j)
 	}
 	return r, err
 }
@@ -111,8 +111,11 @@ func (a *attempt) loadSkills() (r agents.Reply, err error) {
 	return r, nil
 }
 
-// callLayer calls a function of a layer of the loop.
+// callLayer calls a function of a layer of the loop; nil: the loop runs in another process.
 func callLayer(ctx context.Context, l *agentloop.Loop, j *agents.Job) (string, error) {
+	if l == nil {
+		return "", fmt.Errorf("layer %q belongs to an agent in another process", j.Name)
+	}
 	y := &l.Layers[slices.IndexFunc(l.Layers, func(y agentloop.Layer) bool { return y.ID == j.Name })]
 	switch j.Op {
 	case agents.InitLayer:

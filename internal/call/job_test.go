@@ -119,7 +119,7 @@ func TestJobs(t *testing.T) {
 				f.Archive = w
 				job := tt.job
 				c := f.job(tt.kind, &job)
-				c.Loop = w.loop()
+				f.Runs("ask", w.loop())
 				res := f.do(t, c)
 				want, err := tt.want, tt.err
 				if w.panics {
@@ -137,6 +137,15 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// A layer of a loop in Go cannot be called where the loop does not run.
+func TestLayerOfAnotherProcess(t *testing.T) {
+	f := bind(t, steps, world{}.runtime())
+	res := f.do(t, f.job("", &agents.Job{Op: agents.InitLayer, Name: "y", Key: "k"}))
+	if text(res.Err) != `layer "y" belongs to an agent in another process` {
+		t.Error(res.Err)
+	}
+}
+
 // An agent's tool is found in the scope that its job names.
 func TestToolsOfAgents(t *testing.T) {
 	w := world{}
@@ -146,7 +155,7 @@ func TestToolsOfAgents(t *testing.T) {
 	own := &agentloop.Loop{Tools: agentloop.AllTools, Own: []runtime.Tool{nil, runtimetest.NewTool("own.it", nil)}}
 	call := func(name string, scope agents.Scope) (any, error) {
 		c := f.job(program.ToolCall, &agents.Job{Op: agents.CallTool, Name: name, Scope: scope, Arguments: json.RawMessage(`{"a":1}`)})
-		c.Loop = own
+		f.Runs("ask", own)
 		if err := f.Prepare(c); err != nil {
 			return nil, err
 		}

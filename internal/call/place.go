@@ -29,9 +29,15 @@ func placeOf(args map[string]any) (name string, writes bool) {
 	return name, false
 }
 
+// argsOf returns the arguments of a step's call of a retriever; nil for an agent's.
+func argsOf(call *engine.Call) map[string]any {
+	args, _ := call.Input.(map[string]any)
+	return args
+}
+
 // Reaches reports whether what a retriever is called for can be called here.
 func (c *Caller) Reaches(call *engine.Call) bool {
-	args, _ := call.Input.(map[string]any)
+	args := argsOf(call)
 	name, writes := placeOf(args)
 	s := c.rt.Searcher(name)
 	_, index := s.(runtime.Index)
@@ -42,24 +48,24 @@ func (c *Caller) Reaches(call *engine.Call) bool {
 
 // preparePlace is Prepare for a search, or for what is put into an index.
 func (c *Caller) preparePlace(call *engine.Call) error {
-	call.Args, _ = call.Input.(map[string]any)
-	name, writes := placeOf(call.Args)
+	args := argsOf(call)
+	name, writes := placeOf(args)
 	s := c.rt.Searcher(name)
 	if s == nil {
 		where := "there is no retriever"
 		if name != runtime.DefaultSearcher {
 			where = fmt.Sprintf("there is no retriever %q", name)
 		}
-		return program.ConfigError(diagnostics.CodeMissingRetriever, "%s: %s", call.Site.Pos, where)
+		return program.ConfigError(diagnostics.CodeMissingRetriever, "%s: %s", call.Pos, where)
 	}
 	if d, ok := s.(runtime.Described); ok {
 		call.Ready.Spends = d.Metadata().Spends
 	}
-	if by, ok := call.Args["rerank"].(string); ok {
+	if by, ok := args["rerank"].(string); ok {
 		r := c.rt.Rerankers[by]
 		if missingOf(r) != "" || r == nil {
 			return program.ConfigError(diagnostics.CodeMissingReranker, "%s: there is no reranker %q",
-				call.Site.Pos, by)
+				call.Pos, by)
 		}
 		if d, ok := r.(runtime.Described); ok {
 			call.Ready.Spends = append(slices.Clone(call.Ready.Spends), d.Metadata().Spends...)
@@ -69,19 +75,19 @@ func (c *Caller) preparePlace(call *engine.Call) error {
 	case call.Job != nil:
 		return nil
 	case !writes:
-		return checkQuery(call)
+		return checkQuery(call.Pos, args)
 	}
 	call.Ready.Effect = runtime.Idempotent
 	if _, ok := s.(runtime.Index); !ok {
 		return program.ConfigError(diagnostics.CodeReadOnly, "%s: nothing can be put into %q\n  hint: %s",
-			call.Site.Pos, name, storeHint)
+			call.Pos, name, storeHint)
 	}
-	if _, files := call.Args["in"]; files && c.rt.Files == nil {
+	if _, files := args["in"]; files && c.rt.Files == nil {
 		return program.ConfigError(diagnostics.CodeNoFiles, "%s: no files may be read here\n  hint: %s",
-			call.Site.Pos, filesHint)
+			call.Pos, filesHint)
 	}
-	if err := checkIndex(call.Args); err != nil {
-		return program.ConfigError("retriever.arguments", "%s: %w", call.Site.Pos, err)
+	if err := checkIndex(args); err != nil {
+		return program.ConfigError("retriever.arguments", "%s: %w", call.Pos, err)
 	}
 	return nil
 }
@@ -92,14 +98,14 @@ const (
 )
 
 // checkQuery checks the arguments of a search.
-func checkQuery(call *engine.Call) error {
-	if query := call.Args["query"]; value.TypeName(query) != "a string" {
+func checkQuery(pos diagnostics.Position, args map[string]any) error {
+	if query := args["query"]; value.TypeName(query) != "a string" {
 		return program.ConfigError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s",
-			call.Site.Pos, value.TypeName(query))
+			pos, value.TypeName(query))
 	}
-	if filter, ok := call.Args["filter"]; ok && value.TypeName(filter) != "an object" {
+	if filter, ok := args["filter"]; ok && value.TypeName(filter) != "an object" {
 		return program.ConfigError("retriever.arguments", "%s: filter of a retrieve step must be an object, not %s",
-			call.Site.Pos, value.TypeName(filter))
+			pos, value.TypeName(filter))
 	}
 	return nil
 }
@@ -155,23 +161,24 @@ func (a *attempt) visit() engine.Result {
 
 // visitOnce calls the retriever, or changes the index, once.
 func (a *attempt) visitOnce() (r response) {
-	name, writes := placeOf(a.call.Args)
+	args := argsOf(a.call)
+	name, writes := placeOf(args)
 	s := a.rt.Searcher(name)
 	if writes {
 		r.value, r.used, r.err = a.update(s.(runtime.Index))
 		return r
 	}
 	q := runtime.Query{}
-	q.Text, _ = a.call.Args["query"].(string)
-	q.Filter, _ = a.call.Args["filter"].(map[string]any)
-	topK, _ := a.call.Args["top_k"].(int64)
+	q.Text, _ = args["query"].(string)
+	q.Filter, _ = args["filter"].(map[string]any)
+	topK, _ := args["top_k"].(int64)
 	q.TopK = int(topK)
 	found, err := s.Search(a.ctx, q)
 	list := found.Documents[:min(len(found.Documents), q.TopK)]
-	if by, ok := a.call.Args["rerank"].(string); ok && err == nil {
+	if by, ok := args["rerank"].(string); ok && err == nil {
 		best, failed := a.rt.Rerankers[by].Rerank(a.ctx, q.Text, slices.Clone(list))
 		list, err, found.Used = best.Documents, failed, slices.Concat(found.Used, best.Used)
-		if n, _ := a.call.Args["best"].(int64); n > 0 {
+		if n, _ := args["best"].(int64); n > 0 {
 			list = list[:min(len(list), int(n))]
 		}
 	}
@@ -195,7 +202,7 @@ func documentList(found []runtime.Document) []any {
 
 // update puts what the step has into an index.
 func (a *attempt) update(x runtime.Index) (any, []runtime.Spent, error) {
-	args, call := a.call.Args, a.call
+	args, call := argsOf(a.call), a.call
 	change := runtime.Change{Stale: args["stale"] == true,
 		Key: resume.Key(a.RunID, call.Generation, call.Path, call.Ordinal, call.Key)}
 	sources, err := a.sources()
@@ -215,7 +222,7 @@ func (a *attempt) update(x runtime.Index) (any, []runtime.Spent, error) {
 
 // sources reads what is indexed, by name.
 func (a *attempt) sources() (map[string]*runtime.Source, error) {
-	args, s := a.call.Args, sources{by: map[string]*runtime.Source{}}
+	args, s := argsOf(a.call), sources{by: map[string]*runtime.Source{}}
 	most, _ := args["max_bytes"].(int64)
 	s.options = passages.Options{Whole: args["by_size"] == true, MaxBytes: int(most)}
 	s.about, _ = args["metadata"].(map[string]any)

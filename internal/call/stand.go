@@ -19,8 +19,8 @@ type Remote struct {
 // have. In place of each secret it has a mark, so arguments with secrets are checked where the call is made.
 func Stand(p *program.Program, rt *runtime.Runtime, there Remote) *Caller {
 	offers := rt.Resolve()
-	c := &Caller{Offers: offers, rt: offers.Runtime, tools: make([]boundTool, len(p.Tools)), remote: &there,
-		secrets: map[string]string{}}
+	c := &Caller{Offers: offers, rt: offers.Runtime, uses: p.Tools,
+		tools: make([]boundTool, len(p.Tools)), remote: &there, secrets: map[string]string{}}
 	if c.rt.Env != nil {
 		c.env = c.rt.Env.Tools()
 	}

@@ -93,7 +93,7 @@ func callsIn(events [][]agents.Event) []any {
 
 // prepareAgent selects the agent, and makes its loop from the step's input.
 func (r *Run) prepareAgent(p *pending) error {
-	set := p.Site.Agents
+	set := p.site.Agents
 	fields, _ := p.Input.(map[string]any)
 	id, found := "", diagnostics.List(nil)
 	if !set.InPlace {
@@ -106,10 +106,10 @@ func (r *Run) prepareAgent(p *pending) error {
 	if len(found) > 0 {
 		if set.Given { // else it was found when the recipe was compiled
 			shown := found[0]
-			shown.Position, shown.Step, shown.Message = p.Site.Pos, p.Path, r.o.Redact.Text(shown.Message)
+			shown.Position, shown.Step, shown.Message = p.site.Pos, p.Path, r.o.Redact.Text(shown.Message)
 			r.Report(shown)
 		}
-		return program.ConfigError(found[0].Code, "%s: %s", p.Site.Pos, found[0].Message)
+		return program.ConfigError(found[0].Code, "%s: %s", p.site.Pos, found[0].Message)
 	}
 	prompt, err := textOf(p, fields, "prompt")
 	if err != nil {
@@ -134,13 +134,13 @@ func (r *Run) prepareAgent(p *pending) error {
 	if len(before) > 0 && loop.Memory.Thread != "" {
 		return badArgument(p, "messages", fmt.Errorf("exclude the memory of agent %q", loop.Name))
 	}
-	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
+	if p.accounts, err = r.pricedAccounts(p.task, p.site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
 		return err
 	}
 	a := r.agentOf(p.task)
 	a.atWork = atWork{call: p, loop: loop, unknown: r.before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
-			RunID: r.o.ID, Path: p.Path, Tools: p.Site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
+			RunID: r.o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
 			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
 	p.agent, p.reports = a, loop.ReportIndeterminate
 	return nil
@@ -316,12 +316,12 @@ func (r *Run) agentOver(a *agent) {
 func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result) {
 	p.finish = res.Finish
 	switch {
-	case p.Site.Answer == nil:
-		r.succeeded(p, outputOf(p.Site.Agents, res), value.Extent{})
-	case res.Data == nil && p.Site.Answer.Check(nil) != nil:
+	case p.site.Answer == nil:
+		r.succeeded(p, outputOf(p.site.Agents, res), value.Extent{})
+	case res.Data == nil && p.site.Answer.Check(nil) != nil:
 		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema",
-				p.Site.Pos, loop.Name, res.StopReason)})
+				p.site.Pos, loop.Name, res.StopReason)})
 	default:
 		r.succeeded(p, res.Data, value.Extent{})
 	}

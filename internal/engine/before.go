@@ -63,7 +63,7 @@ func toldBefore(p *pending, fields map[string]any) ([]agents.Message, error) {
 	before, err := saidBefore(p, fields)
 	if _, asked := fields["prompt"]; err == nil && !asked && len(before) == 0 {
 		err = program.ConfigError("agent.arguments", "%s: nothing was said yet, and an agent step has no prompt",
-			p.Site.Pos)
+			p.site.Pos)
 	}
 	return before, err
 }
@@ -84,14 +84,14 @@ func textOf(p *pending, fields map[string]any, key string) (string, error) {
 	}
 	text, err := value.Text(fields[key])
 	if err != nil {
-		err = program.ConfigError("agent.arguments", "%s: %s of an agent step: %w", p.Site.Pos, key, err)
+		err = program.ConfigError("agent.arguments", "%s: %s of an agent step: %w", p.site.Pos, key, err)
 	}
 	return text, err
 }
 
 // loopOf makes the loop of an agent.
 func loopOf(p *pending, id string) (*agentloop.Loop, error) {
-	loop, err := p.Site.Agents.LoopOf(id, program.EnvOf(p.task), p.Site.AnswerJSON)
+	loop, err := p.site.Agents.LoopOf(id, program.EnvOf(p.task), p.site.AnswerJSON)
 	if _, known := errors.AsType[*runtime.Error](err); err != nil && !known {
 		err = &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
 	}

@@ -166,7 +166,8 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 			OutputTokens: int(agents.AnswerTokens(p.Request))})
 	}
 	if len(p.Spends) > 0 { // of what is embedded, the query is known
-		query, _ := p.Args["query"].(string)
+		args, _ := p.Input.(map[string]any)
+		query, _ := args["query"].(string)
 		want = r.priced(p.Spends[0],
 			runtime.Usage{InputTokens: int(max(1, agents.TokensIn([]runtime.Message{{Text: query}})))})
 	}

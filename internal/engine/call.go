@@ -16,17 +16,18 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Call is one attempt at one call of an adapter, as data: it can be made in another process.
+// Call is one attempt at one call of an adapter, as data: package wire sends it to another process.
 type Call struct {
-	ID      int64            // tells the calls of an execution apart
-	Kind    program.CallKind // what is called; "" for what only agents call, apart from memory and retriever
-	Name    string           // of the tool or the model
-	Path    string           // of the step, of its rollback, or of the agent or child that calls
-	Site    *program.Call    // where the recipe has the call, or the agent that makes it
-	Job     *agents.Job      // of a call inside an agent; nil for others
-	Loop    *agentloop.Loop  // that the Job is of
-	Input   any              // of a tool, with secrets as references, or of a retriever
-	Request *runtime.Request // of a model; nil for others
+	ID      int64                // tells the calls of an execution apart; all attempts have it
+	Kind    program.CallKind     // what is called; "" for what only agents call, apart from memory and retriever
+	Name    string               // of the tool or the model
+	Path    string               // of the step, of its rollback, or of the agent or child that calls
+	Pos     diagnostics.Position // where the recipe has the call, or the agent that makes it
+	Job     *agents.Job          // of a call inside an agent; nil for others
+	Agent   Agent                // that the Job is of
+	Input   any                  // arguments of a tool or a retriever: decoded JSON
+	Opens   bool                 // the Input refers to secrets, by expr.Sealed
+	Request *runtime.Request     // of a model; nil for others
 	Ask
 	Context
 
@@ -38,8 +39,12 @@ type Call struct {
 	Dispose  bool          // made although the run is being cancelled
 
 	Ready
-	Driver any // belongs to the driver that makes the call
-	of     *pending
+}
+
+// Agent is what a call may know about the agent that makes it.
+type Agent struct {
+	Name string
+	Cwd  string // see agentloop.Loop
 }
 
 // Ask is how a model is asked.
@@ -60,11 +65,10 @@ type Context struct {
 	Answered   bool           // the last of them is to the pause before the attempt
 }
 
-// Ready is what [Adapters.Prepare] makes of a call. It does not leave the process.
+// Ready is what [Adapters.Prepare] finds out about a call.
 type Ready struct {
-	Args   map[string]any // the arguments, with secrets
 	Effect runtime.Effect // what a second call would do to the world; "" for kinds without effect
-	Quick  bool           // others may wait for it
+	Quick  bool           // others in this process may wait for it
 	Spends []string       // of a retriever: the names under which what it uses is priced
 }
 
@@ -98,13 +102,17 @@ type PanicError struct{ Text, Stack string }
 // Error returns the text.
 func (e *PanicError) Error() string { return e.Text }
 
-// Adapters describes the adapters that a run may call. The results do not change during a run. The methods are pure
-// and return at once.
+// Adapters describes the adapters that a run may call. The results do not change during a run. The methods return at
+// once.
 type Adapters interface {
-	// Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready. It does
-	// the same for a tool that an agent calls, whose arguments are in its Job, and for a retriever. The error has no
-	// secrets.
+	// Prepare checks the arguments of a call of a tool or a retriever, with the secrets that they refer to, and fills
+	// in Ready. A tool without Input gets an empty object. The error has no secrets.
 	Prepare(c *Call) error
+	// Shown returns the Input of a call with secrets redacted.
+	Shown(c *Call) any
+	// Runs says which loop runs at the path of an agent or child from now on. A loop in Go may have tools and layers
+	// of its own. No call has those: they are called in this process only.
+	Runs(path string, l *agentloop.Loop)
 	// Retry returns the retry metadata of the adapter of a call; nil: none. It is not called for models.
 	Retry(c *Call) *retry.Metadata
 	// Model describes a model by the name that recipes use; false: it is not configured.
@@ -147,7 +155,8 @@ type Command struct {
 	Call    *Call
 	Timer   int64
 	Wait    time.Duration
-	*Detail // of Announce, Hook, Stop and Warn; else nil
+	*Detail          // of Announce, Hook, Stop and Warn; else nil
+	of      *pending // whose Call it is
 }
 
 // Detail is what few commands have: a step asks for several commands, and all of them are copied.

@@ -51,13 +51,11 @@ type pending struct {
 
 	caller
 	task  *machine.Task // of the step
+	site  *program.Call // where the recipe has the call, or the agent that makes it
 	agent *agent        // at work, of an agent step
 	rules
-	tools    int64          // calls of tools that it counts as
-	accounts []*account     // in which these, calls of models and time count
-	reserved journal.Amount // for the attempt
-	use      journal.ModelUse
-	finish   string // why the answer of the model ended
+	counts
+	finish string // why the answer of the model ended
 	journal.Progress
 
 	stage  stage
@@ -68,6 +66,14 @@ type pending struct {
 	slot   bool  // it has a slot
 	open   bool  // the last attempt may have had its effect
 	halt         // what was told to it
+}
+
+// counts are what a call counts as in budgets.
+type counts struct {
+	tools    int64          // calls of tools
+	accounts []*account     // in which these, calls of models and time count
+	reserved journal.Amount // for the attempt
+	use      journal.ModelUse
 }
 
 // halt is whether a call was told to stop.
@@ -150,9 +156,9 @@ type outcome struct {
 // newCall returns a new call of a task.
 func (r *Run) newCall(by caller, t *machine.Task, site *program.Call, path string) *pending {
 	p := r.calls.fresh()
-	p.caller, p.task, p.Call = by, t, &p.first
+	p.caller, p.task, p.site, p.Call = by, t, site, &p.first
 	r.calls.last++
-	p.ID, p.of, p.Site, p.Path, p.Kind, p.Name = r.calls.last, p, site, path, site.Kind, site.Name
+	p.ID, p.Kind, p.Name, p.Path, p.Pos, p.Opens = r.calls.last, site.Kind, site.Name, path, site.Pos, site.Secrets
 	p.Ordinal, p.Generation, p.began = 1, r.generation, r.now
 	return p
 }
@@ -217,7 +223,7 @@ func (r *Run) launch(p *pending) {
 
 // tellCall emits the event that an adapter is called.
 func (r *Run) tellCall(p *pending) {
-	data := p.Site.Event
+	data := p.site.Event
 	if p.Kind == program.ModelCall {
 		data = r.modelData(p)
 	}
@@ -240,13 +246,21 @@ func (r *Run) content(p *pending) any {
 		return nil
 	}
 	if p.Kind != program.ModelCall {
-		return p.Args
+		return r.arguments(p)
 	}
 	messages := make([]any, len(p.Request.Messages))
 	for i, m := range p.Request.Messages {
 		messages[i] = map[string]any{"role": string(m.Role), "text": m.Text}
 	}
 	return map[string]any{"messages": messages}
+}
+
+// arguments are those of a call. What refers to secrets is redacted.
+func (r *Run) arguments(p *pending) any {
+	if p.Opens {
+		return r.o.Adapters.Shown(p.Call)
+	}
+	return p.Input
 }
 
 // enter continues a call once it has a slot, where calls of agents may overlap with others.
@@ -297,7 +311,7 @@ func (r *Run) make(p *pending) {
 	}
 	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && r.o.Before == nil
 	p.stage = asked
-	r.ask(Command{Op: Make, Call: p.Call})
+	r.ask(Command{Op: Make, Call: p.Call, of: p})
 }
 
 // begins reports whether a call that is handed to the driver starts. If not, it is over.
@@ -338,14 +352,15 @@ func (r *Run) stop(p *pending, err error) {
 	}
 }
 
-// Returned reports the result of a call, once. It ignores a call that the run does not wait for. From then on the run
-// owns the Call, and may use its memory for another one.
-func (r *Run) Returned(c *Call, res *Result) {
-	p := c.of
-	if p.Call != c || p.stage != flying {
+// Returned reports the result of an attempt at the call with this ID, once. It ignores a call that the run does not
+// wait for. From then on the run owns the Call, and may use its memory for another one.
+func (r *Run) Returned(call int64, res *Result) {
+	i := slices.IndexFunc(r.calls.flying, func(p *pending) bool { return p.ID == call })
+	if i < 0 {
 		return
 	}
-	r.calls.flying = slices.DeleteFunc(r.calls.flying, func(q *pending) bool { return q == p })
+	p := r.calls.flying[i]
+	r.calls.flying = slices.Delete(r.calls.flying, i, i+1)
 	p.stage = preparing
 	r.Report(res.Found...)
 	r.told(p, res.Told)

@@ -32,7 +32,7 @@ func (r *Run) fallBack(p *pending, err error) bool {
 	next := *p.Request // the model may have kept the request
 	next.Model, p.Request = to, &next
 	p.Stream, p.policy = about.Streams && r.o.Wants.Deltas, nil
-	r.resolve(p, p.Site.Retry, about.Retry)
+	r.resolve(p, p.site.Retry, about.Retry)
 	r.retry(p)
 	return true
 }

@@ -26,7 +26,7 @@ func (r *Run) hasUnknownOutcome(p *pending) bool {
 // onIndeterminate is what follows a call with unknown outcome. By default the run pauses to ask, unless runs do not
 // outlive the process, or the run is about to succeed or to end without the call.
 func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
-	switch said := p.Site.OnIndeterminate; {
+	switch said := p.site.OnIndeterminate; {
 	case said != "":
 		return said
 	case !r.o.Durable, p.task.Spared(), p.reports:
@@ -106,11 +106,7 @@ func (r *Run) unasked(p *Pause) {
 
 // aboutCall is what a person must know of a call to find out its outcome.
 func (r *Run) aboutCall(p *pending) *resume.Call {
-	args := any(p.Args)
-	if p.Args == nil { // the call could not be prepared again
-		args = p.Input
-	}
-	c := &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
+	c := &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(r.arguments(p)), Attempt: p.Attempt, At: p.at,
 		Key: r.keyOf(p), Owner: p.owner}
 	if p.Attempt > 0 {
 		return c

@@ -29,8 +29,10 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 		}
 		return
 	}
-	p := r.newCall(a, step.task, step.Site, j.Path)
-	p.Job, p.Loop, p.Kind, p.Name = j, a.leg.Definition(j.Frame), kindOf(j.Op), j.Name
+	p := r.newCall(a, step.task, step.site, j.Path)
+	loop := a.leg.Definition(j.Frame)
+	r.o.Adapters.Runs(j.Path, loop)
+	p.Job, p.Agent, p.Kind, p.Name, p.Opens = j, Agent{loop.Name, loop.Cwd}, kindOf(j.Op), j.Name, false
 	p.Generation, p.Ordinal, p.Dispose = step.Generation, max(j.Call, 1), j.Op == agents.DisposeLayer
 	p.Alone, p.known = true, a.mayPause(p) // agents record that they call models and tools
 	a.jobs = append(a.jobs, p)
@@ -72,8 +74,8 @@ func kindOf(op agents.Op) program.CallKind {
 }
 
 // prepare fills in a call of an agent.
-func (a *agent) prepare(r *Run, p *pending) error {
-	site := p.Site
+func (a *agent) prepare(r *Run, p *pending) (err error) {
+	site := p.site
 	switch p.Kind {
 	case program.ModelCall:
 		req := *p.Job.Request
@@ -98,6 +100,11 @@ func (a *agent) prepare(r *Run, p *pending) error {
 		if err := r.unchanged(p.Name); err != nil {
 			return err
 		}
+		if p.Input = p.Job.Args; p.Input == nil {
+			if p.Input, err = value.Decode(p.Job.Arguments); err != nil {
+				return err
+			}
+		}
 		if err := r.o.Adapters.Prepare(p.Call); err != nil {
 			return err
 		}
@@ -117,7 +124,7 @@ func (a *agent) asksFirst(p *pending) bool {
 	if len(a.unknown) == 0 || p.repeatable() {
 		return false
 	}
-	key := unknownKey(p.Path, past.AboutCall(p.Name, p.Args))
+	key := unknownKey(p.Path, past.AboutCall(p.Name, p.Input))
 	a.unknown[key]--
 	return a.unknown[key] >= 0
 }

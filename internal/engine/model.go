@@ -22,7 +22,7 @@ const maxRepairs = 2
 // prepareModel makes the request of a model step from its input, and finds the model.
 func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	fields, _ := p.Input.(map[string]any)
-	req := &runtime.Request{Run: r.o.ID, Step: p.Path, Model: p.Name, Schema: p.Site.AnswerJSON}
+	req := &runtime.Request{Run: r.o.ID, Step: p.Path, Model: p.Name, Schema: p.site.AnswerJSON}
 	if name, ok := fields["model"].(string); ok {
 		req.Model = name
 	}
@@ -49,23 +49,23 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	}
 	options, bad, want := program.ModelOptions(fields)
 	if bad != "" {
-		return nil, program.ConfigError("model.arguments", "%s: %s of a model step must be %s", p.Site.Pos, bad, want)
+		return nil, program.ConfigError("model.arguments", "%s: %s of a model step must be %s", p.site.Pos, bad, want)
 	}
 	req.Options = options
 	about, ok := r.o.Adapters.Model(req.Model)
 	if !ok {
-		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: %w", p.Site.Pos,
+		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: %w", p.site.Pos,
 			agents.NoModel(req.Model, about.Missing))
 	}
 	if name := req.Refused(about.Options); name != "" {
 		return nil, program.ConfigError(diagnostics.CodeModelOption, "%s: model %q does not take %s",
-			p.Site.Pos, req.Model, name)
+			p.site.Pos, req.Model, name)
 	}
 	req.Messages = withRepairs(req.Messages, p.Repairs)
 	p.Stream = about.Streams && r.o.Wants.Deltas
-	r.resolve(p, p.Site.Retry, about.Retry)
+	r.resolve(p, p.site.Retry, about.Retry)
 	p.Request, p.fallbacks = req, about.Fallbacks
-	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, r.withFallbacks(req.Model)...); err != nil {
+	if p.accounts, err = r.pricedAccounts(p.task, p.site.Pos, r.withFallbacks(req.Model)...); err != nil {
 		return nil, err
 	}
 	pause, err := r.reserve(p)
@@ -85,7 +85,7 @@ func badField(p *pending, name, want string, got any) error {
 // badArgument is the error for a key of a model or agent step; err says what is wrong with it.
 func badArgument(p *pending, name string, err error) error {
 	return program.ConfigError(diagnostics.Code(p.Kind+".arguments"), "%s: %s of %s %w",
-		p.Site.Pos, name, p.Kind.Step(), err)
+		p.site.Pos, name, p.Kind.Step(), err)
 }
 
 // messages makes the conversation from system, prompt and messages.
@@ -124,7 +124,7 @@ func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 	}
 	if fields["prompt"] == nil && len(before) == 0 {
 		return nil, program.ConfigError("model.arguments", "%s: nothing was said yet, and a model step has nothing "+
-			"to ask", p.Site.Pos)
+			"to ask", p.site.Pos)
 	}
 	return list, nil
 }
@@ -151,7 +151,7 @@ func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
 func (r *Run) modelData(p *pending) trace.Data {
 	about, _ := r.o.Adapters.Model(p.Request.Model)
 	if !about.Described && p.Name == p.Request.Model {
-		return p.Site.Event
+		return p.site.Event
 	}
 	data := program.CallData(program.ModelCall, p.Request.Model)
 	if about.Described {
@@ -180,11 +180,11 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		r.failed(p, err)
 		return
 	}
-	if p.Site.Answer == nil {
+	if p.site.Answer == nil {
 		r.succeeded(p, map[string]any{"text": resp.Text}, value.Extent{})
 		return
 	}
-	answer, fault := p.Site.Answer.Answer(resp.Text)
+	answer, fault := p.site.Answer.Answer(resp.Text)
 	if fault == "" {
 		r.succeeded(p, answer, value.Extent{})
 		return
@@ -193,11 +193,11 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	if turn > maxRepairs {
 		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s",
-				p.Site.Pos, p.Request.Model, turn, fault)})
+				p.site.Pos, p.Request.Model, turn, fault)})
 		return
 	}
 	repair := []string{resp.Text, "That answer cannot be used: " + fault +
-		"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(p.Site.AnswerJSON)}
+		"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(p.site.AnswerJSON)}
 	p.Repairs = append(p.Repairs, repair...)
 	more := *p.Request // the model may have kept the request
 	more.Messages = withRepairs(p.Request.Messages, repair)
@@ -235,7 +235,7 @@ func unfit(p *pending, resp *runtime.Response) error {
 
 func noAnswer(p *pending, code, why string) error {
 	return &runtime.Error{Category: runtime.CategoryModel, Code: code,
-		Err: fmt.Errorf("%s: model %q: %s", p.Site.Pos, p.Request.Model, why)}
+		Err: fmt.Errorf("%s: model %q: %s", p.site.Pos, p.Request.Model, why)}
 }
 
 // draw counts a call of a model.

@@ -27,7 +27,7 @@ func (r *Run) Next() Command {
 				clear(t.commands)
 				t.commands, t.at = t.commands[:0], 0
 			}
-			if c.Op == Make && !r.begins(c.Call.of) {
+			if c.Op == Make && !r.begins(c.of) {
 				continue
 			}
 			return c

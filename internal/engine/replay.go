@@ -319,7 +319,7 @@ func (r *Run) poisonous(p *pending) error {
 	}
 	return &runtime.Error{Category: runtime.CategoryTool, Code: "step.poison",
 		Err: fmt.Errorf("%s: tool %q was called %d times, and each time the process ended before it did",
-			p.Site.Pos, p.Name, maxDeaths)}
+			p.site.Pos, p.Name, maxDeaths)}
 }
 
 // goOnDue ends the pauses that are due.

@@ -131,14 +131,14 @@ func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
 
 // prepareTool finds the tool and checks the arguments.
 func (r *Run) prepareTool(p *pending) error {
-	if p.Site.Key != nil {
-		v, err := p.Site.Key.Eval(p.task)
+	if p.site.Key != nil {
+		v, err := p.site.Key.Eval(p.task)
 		if err != nil {
 			return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
 		}
 		if p.Key, err = value.Text(v); err != nil || p.Key == "" {
 			return program.ConfigError(diagnostics.CodeArguments, "%s: idempotency_key of %q must not be empty",
-				p.Site.Pos, p.Site.Name)
+				p.site.Pos, p.site.Name)
 		}
 	}
 	if err := r.unchanged(p.Name); err != nil {
@@ -147,7 +147,7 @@ func (r *Run) prepareTool(p *pending) error {
 	if err := r.o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.resolve(p, p.Site.Retry, r.o.Adapters.Retry(p.Call))
+	r.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
 	return nil
 }
 
@@ -156,9 +156,9 @@ func (r *Run) prepareRetriever(p *pending) (err error) {
 	if err = r.o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.resolve(p, p.Site.Retry, r.o.Adapters.Retry(p.Call))
+	r.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
 	if len(p.Spends) > 0 {
-		_, err = r.pricedAccounts(p.task, p.Site.Pos, p.Spends...)
+		_, err = r.pricedAccounts(p.task, p.site.Pos, p.Spends...)
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func (step) abandoned(r *Run, p *pending, why string, _ error) {
 
 // succeeded ends a call with an output, unless the output is not valid.
 func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
-	site, want := p.Site, p.Site.Answer
+	site, want := p.site, p.site.Answer
 	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
 		want = nil // it was checked
 	}

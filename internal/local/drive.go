@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/braise-run/braise/internal/call"
@@ -56,7 +55,7 @@ func (r *Run) supervise() {
 		}()
 	}
 	r.turn.give()
-	if next != nil {
+	if next.Call != nil {
 		go r.work(next)
 	}
 	<-done
@@ -81,61 +80,61 @@ func (r *Run) Undo() error {
 }
 
 // work makes a call, and the calls that follow from it.
-func (r *Run) work(c *engine.Call) {
+func (r *Run) work(c flight) {
 	makeRoom()
 	defer func() {
-		if c != nil { // the adapter has ended the goroutine
-			res := r.Caller.Ended(c)
+		if c.Call != nil { // the adapter has ended the goroutine
+			res := r.Caller.Ended(c.Call)
 			go func() { r.work(r.took(c, &res)) }()
 		}
 	}()
-	for c != nil {
+	for c.Call != nil {
 		res := r.make(c)
 		c = r.took(c, &res)
 	}
 }
 
 // make makes a call, if the run is still this process's.
-func (r *Run) make(c *engine.Call) engine.Result {
+func (r *Run) make(c flight) engine.Result {
 	if err := r.Store.Owned(r.ctx); err != nil {
 		return engine.Result{Lost: true, Err: err}
 	}
-	ctx := c.Driver.(*group).ctx
-	reachedCall(c, failpoint.BeforeTool, failpoint.BeforeModel)
-	res := r.Caller.Make(ctx, c)
-	reachedCall(c, failpoint.AfterTool, failpoint.AfterModel)
-	if c.Rollback && res.Err != nil && ctx.Err() != nil {
-		res.Err = context.Cause(ctx)
+	reachedCall(c.Call, failpoint.BeforeTool, failpoint.BeforeModel)
+	res := r.Caller.Make(c.ctx, c.Call)
+	reachedCall(c.Call, failpoint.AfterTool, failpoint.AfterModel)
+	if c.Rollback && res.Err != nil && c.ctx.Err() != nil {
+		res.Err = context.Cause(c.ctx)
 	}
 	return res
 }
 
-// took takes the result of a call, and returns the next call to make; nil: there is none, or others make it.
-func (r *Run) took(c *engine.Call, res *engine.Result) *engine.Call {
+// took takes the result of a call, and returns the next call to make, if there is one that others do not make.
+func (r *Run) took(c flight, res *engine.Result) flight {
 	return r.inTurn(func() {
-		if g := c.Driver.(*group); g.lone {
-			g.cancel(nil)
+		if c.lone {
+			c.cancel(nil)
+			delete(r.lone, c.ID)
 		}
 		if res.Lost {
 			r.fence(res.Err)
 		}
-		r.Engine.Returned(c, res)
+		r.Engine.Returned(c.ID, res)
 	})
 }
 
 // happened takes anything else that has happened: a timer, the end of a context.
 func (r *Run) happened(tell func()) {
-	if next := r.inTurn(tell); next != nil {
+	if next := r.inTurn(tell); next.Call != nil {
 		go r.work(next)
 	}
 }
 
 // inTurn waits for the turn, tells the run what happened and drives it on. It returns a call to make.
-func (r *Run) inTurn(tell func()) *engine.Call {
+func (r *Run) inTurn(tell func()) flight {
 	r.turn.take()
 	defer r.turn.give()
 	if r.over {
-		return nil
+		return flight{}
 	}
 	return r.drive(func() {
 		r.checkContext() // first: a cancelled call is not a failure
@@ -145,7 +144,7 @@ func (r *Run) inTurn(tell func()) *engine.Call {
 
 // drive tells the run what happened, and advances it. The caller has the turn. A panic here comes from the engine,
 // or from a port outside any call, and ends the run.
-func (r *Run) drive(tell func()) (next *engine.Call) {
+func (r *Run) drive(tell func()) (next flight) {
 	returned := false
 	defer func() {
 		if returned {
@@ -176,12 +175,12 @@ func (r *Run) finished() {
 // advance carries out the commands of the engine until the engine waits for something to happen. It starts all
 // ready calls but one, which it returns. It returns a quick call at once: the other work comes after the call, or
 // before it ends if something happens meanwhile.
-func (r *Run) advance() (mine *engine.Call) {
+func (r *Run) advance() (mine flight) {
 	for n := 1; !r.over; n++ {
 		if n%yieldAfter == 0 {
-			if mine != nil {
+			if mine.Call != nil {
 				go r.work(mine)
-				mine = nil
+				mine = flight{}
 			}
 			r.turn.give()
 			r.turn.take()
@@ -194,23 +193,23 @@ func (r *Run) advance() (mine *engine.Call) {
 		case engine.None:
 			return mine
 		case engine.Make:
-			if mine != nil {
+			if mine.Call != nil {
 				go r.work(mine)
 			}
 			if mine = r.launch(c.Call); c.Call.Quick {
 				return mine
 			}
 		case engine.Save:
-			if mine != nil { // it does not wait for the store
+			if mine.Call != nil { // it does not wait for the store
 				go r.work(mine)
-				mine = nil
+				mine = flight{}
 			}
 			r.flush()
 		default:
 			r.carryOut(c)
 		}
 	}
-	return nil
+	return flight{}
 }
 
 // carryOut carries out any other command.
@@ -245,36 +244,6 @@ func (r *Run) show() {
 	}
 }
 
-// group is a context for calls that cannot be stopped one by one: calls of the recipe's own steps
-// without a timeout that began before the same failure. Any other call has a context of its own.
-type group struct {
-	id     int64
-	lone   bool
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
-
-// launch gives a call its context, and returns it.
-func (r *Run) launch(c *engine.Call) *engine.Call {
-	var g *group
-	switch {
-	case c.Rollback:
-		g = lone(r.graceful())
-	case c.Dispose:
-		g = lone(context.WithCancelCause(context.WithoutCancel(r.ctx)))
-		r.bound(c)
-	case c.Alone:
-		g = lone(context.WithCancelCause(r.ctx))
-	default:
-		g = r.groupOf(c)
-	}
-	c.Driver = g
-	if r.watch == nil && r.Store.Durable() {
-		r.watchCalls(OpenTime)
-	}
-	return c
-}
-
 // watchCalls notes calls that take long, once some time has passed.
 func (r *Run) watchCalls(after time.Duration) {
 	r.watch = time.AfterFunc(after, func() {
@@ -289,59 +258,6 @@ func (r *Run) watchCalls(after time.Duration) {
 			}
 		})
 	})
-}
-
-// bound abandons a call after the grace period if the end of the run, or of its agent, does not stop it.
-func (r *Run) bound(c *engine.Call) {
-	id := c.ID
-	time.AfterFunc(r.limits.Grace, func() {
-		r.happened(func() {
-			i := slices.IndexFunc(r.Engine.Flying(), func(flying *engine.Call) bool { return flying.ID == id })
-			switch {
-			case i < 0:
-			case r.Engine.Stopped(id) || r.Engine.Cancelled():
-				c.Driver.(*group).cancel(context.Canceled)
-				r.leave(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
-			default:
-				r.bound(c)
-			}
-		})
-	})
-}
-
-func lone(ctx context.Context, cancel context.CancelCauseFunc) *group {
-	return &group{lone: true, ctx: ctx, cancel: cancel}
-}
-
-// groupOf returns the group of a call.
-func (r *Run) groupOf(c *engine.Call) *group {
-	if r.shared == nil || r.shared.id != c.Group {
-		ctx, cancel := context.WithCancelCause(r.ctx)
-		r.shared = &group{id: c.Group, ctx: ctx, cancel: cancel}
-		r.groups = append(r.groups, r.shared)
-	}
-	return r.shared
-}
-
-// graceful makes the context of a rollback. When the run's context ends, the rollback has the grace period to
-// finish.
-func (r *Run) graceful() (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
-	stop := context.AfterFunc(r.ctx, func() {
-		grace := time.NewTimer(r.limits.Grace)
-		defer grace.Stop()
-		select {
-		case <-grace.C:
-			cancel(engine.ErrGrace)
-			r.leaveSoon("a rollback ignored its context and was left behind",
-				func(c *engine.Call) bool { return c.Rollback })
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func(cause error) {
-		stop()
-		cancel(cause)
-	}
 }
 
 func (r *Run) arm(id int64, wait time.Duration) {
@@ -359,7 +275,9 @@ func (r *Run) arm(id int64, wait time.Duration) {
 // stop tells a call to stop. The call is abandoned if it does not return soon, unless the whole run was
 // cancelled, which has a longer grace period.
 func (r *Run) stop(c *engine.Call, err error) {
-	c.Driver.(*group).cancel(err)
+	if g := r.groupOf(c); g != nil {
+		g.cancel(err)
+	}
 	if id := c.ID; !r.Engine.Cancelled() {
 		r.leaveSoon(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 	}
@@ -377,8 +295,8 @@ func (r *Run) leave(text string, which func(*engine.Call) bool) {
 			continue
 		}
 		r.warnOf(text, c.Path)
-		res := engine.Result{Left: true, Err: context.Cause(c.Driver.(*group).ctx)}
-		r.Engine.Returned(c, &res)
+		res := engine.Result{Left: true, Err: context.Cause(r.groupOf(c).ctx)}
+		r.Engine.Returned(c.ID, &res)
 	}
 }
 

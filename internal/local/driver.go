@@ -26,6 +26,9 @@ func driverOf(ctx context.Context) func(*Run) {
 // Context is the parent of the contexts of the run's calls.
 func (r *Run) Context() context.Context { return r.ctx }
 
+// Digest is that of the recipe.
+func (r *Run) Digest() string { return r.spec.Program.Digest }
+
 // Now reads the run's clock.
 func (r *Run) Now() time.Time { return r.now() }
 

@@ -66,13 +66,13 @@ type Run struct {
 
 // driving is what a [Run] under way has.
 type driving struct {
-	turn   turn          // its holder may access all of this; a goroutine that makes a call does not hold it
-	over   bool          // later events change nothing
-	let    bool          // the turn was given back for good
-	done   chan struct{} // closed when the execution is over
-	ended  bool          // its context has ended
-	shared *group        // of the calls that begin now
-	groups []*group
+	turn   turn             // its holder may access all of this; a goroutine that makes a call does not hold it
+	over   bool             // later events change nothing
+	let    bool             // the turn was given back for good
+	done   chan struct{}    // closed when the execution is over
+	ended  bool             // its context has ended
+	groups []*group         // the last one is of the calls that begin now
+	lone   map[int64]*group // of one call each, by its ID
 	timers map[int64]*time.Timer
 	watch  *time.Timer // for calls that take long; nil: no call has begun since it fired
 	fault  any         // a panic of the engine itself

@@ -17,10 +17,12 @@ import (
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/wire"
 )
 
 // Toy drives runs on a clock that stands still unless everything waits for a time. Of what may happen next it picks
-// something. It is for a bubble of testing/synctest, which has such a clock.
+// something. It is for a bubble of testing/synctest, which has such a clock. Calls and results cross as between
+// processes, see package wire.
 type Toy struct {
 	Hand     Handover
 	Probe    Probe
@@ -71,7 +73,7 @@ type flight struct {
 	*engine.Call
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	done   chan engine.Result // what came of it; nil: it is not made yet
+	done   chan []byte // what came of it, as another process writes it; nil: it is not made yet
 }
 
 // New returns a toy whose choices depend on a seed.
@@ -107,14 +109,14 @@ func (y *Toy) Drive(r *local.Run) {
 				panic("it waits for nothing")
 			}
 		case engine.Make:
-			f := &flight{Call: c.Call}
-			y.begins(c.Call)
+			f := &flight{Call: y.sent(c.Call)}
+			y.begins(f.Call)
 			f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
 			y.flying = append(y.flying, f)
 			y.holdsOnTheWay(16)
 		case engine.Stop:
 			for _, f := range y.flying {
-				if f.Call == c.Call {
+				if f.ID == c.Call.ID {
 					f.cancel(c.Err)
 				}
 			}
@@ -202,17 +204,31 @@ func (y *Toy) fires(id int64) {
 	y.Engine.Fired(id)
 }
 
+// sent is a call as another process gets it.
+func (y *Toy) sent(c *engine.Call) *engine.Call {
+	data, err := wire.EncodeCall(y.Digest(), c)
+	if err == nil {
+		c, err = wire.DecodeCall(y.Digest(), data)
+	}
+	if err != nil {
+		y.t.Errorf("run %s: %v", y.ID, err)
+		panic(err)
+	}
+	return c
+}
+
 // makes makes a call, which takes a little time.
 func (y *Toy) makes(f *flight) {
-	f.done = make(chan engine.Result, 1)
-	caller, back := y.Caller, y.back
+	f.done = make(chan []byte, 1)
+	caller, back, digest := y.Caller, y.back, y.Digest()
 	go func() {
 		res := caller.Make(f.ctx, f.Call)
-		if f.Rollback && res.Err != nil && f.ctx.Err() != nil {
-			res.Err = context.Cause(f.ctx)
-		}
 		<-time.After(time.Microsecond)
-		f.done <- res
+		data, err := wire.EncodeResult(digest, &res)
+		if err != nil {
+			y.t.Errorf("run %s: %s: %v", y.ID, f.Path, err)
+		}
+		f.done <- data
 		select {
 		case back <- struct{}{}:
 		default:
@@ -256,11 +272,20 @@ func (y *Toy) waitForCall(due []int64, wait time.Duration) {
 
 // returned tells the engine what came of a call.
 func (y *Toy) returned(f *flight) {
-	res := <-f.done
+	data := <-f.done
 	y.flying = slices.DeleteFunc(y.flying, func(other *flight) bool { return other == f })
+	stopped := context.Cause(f.ctx) // such an error does not cross
 	f.cancel(nil)
+	res, err := wire.DecodeResult(y.Digest(), data)
+	if err != nil {
+		y.t.Errorf("run %s: %s: %v", y.ID, f.Path, err)
+		res = &engine.Result{Err: err}
+	}
+	if f.Rollback && res.Err != nil && stopped != nil {
+		res.Err = stopped
+	}
 	y.Engine.Tick(y.Now())
-	y.Engine.Returned(f.Call, &res)
+	y.Engine.Returned(f.ID, res)
 }
 
 // holds holds the run back in one of n cases, if it is to be handed over.

@@ -1,4 +1,4 @@
-package temporal
+package wire
 
 import (
 	"context"
@@ -12,25 +12,25 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// fault is an error on its way to another process. A fault that is itself of a type which the engine knows has one of
+// Fault is an error on its way to another process. A fault that is itself of a type which the engine knows has one of
 // Known, Failure, Pause and Panic; any other one has what errors.As finds in its chain.
-type fault struct {
+type Fault struct {
 	Text    string   `json:"text"`
-	Known   *known   `json:"known,omitempty"`
+	Known   *Known   `json:"known,omitempty"`
 	Failure *failure `json:"failure,omitempty"`
-	Pause   *pause   `json:"pause,omitempty"`
+	Pause   *Pause   `json:"pause,omitempty"`
 	Panic   *string  `json:"panic,omitempty"` // the stack
 	Is      string   `json:"is,omitempty"`    // canceled or deadline, of the context package
 	Inside  bool     `json:"inside,omitempty"`
 }
 
-// known is a [runtime.Error].
-type known struct {
+// Known is a [runtime.Error].
+type Known struct {
 	Category runtime.Category `json:"category,omitempty"`
 	Code     string           `json:"code,omitempty"`
 	Step     string           `json:"step,omitempty"`
-	Data     *decoded         `json:"data,omitempty"`
-	Err      *fault           `json:"err"`
+	Data     *Value           `json:"data,omitempty"`
+	Err      *Fault           `json:"err"`
 }
 
 // failure is a [retry.Failure].
@@ -39,24 +39,24 @@ type failure struct {
 	Status int           `json:"status,omitempty"`
 	After  time.Duration `json:"after,omitempty"`
 	Sent   bool          `json:"sent,omitempty"`
-	Err    *fault        `json:"err"`
+	Err    *Fault        `json:"err"`
 }
 
-// pause is a [resume.Pause].
-type pause struct {
+// Pause is a [resume.Pause].
+type Pause struct {
 	resume.Pause
-	Schema          *decoded `json:"schema,omitempty"`
-	Show            *decoded `json:"show,omitempty"`
-	OnExpire        *decoded `json:"onExpire,omitempty"`
-	OnExpireAnswers bool     `json:"onExpireAnswers,omitempty"`
+	Schema          *Value `json:"schema,omitempty"`
+	Show            *Value `json:"show,omitempty"`
+	OnExpire        *Value `json:"onExpire,omitempty"`
+	OnExpireAnswers bool   `json:"onExpireAnswers,omitempty"`
 }
 
-// faultOf takes an error apart; nil is nil.
-func faultOf(err error) *fault {
+// FaultOf takes an error apart; nil is nil.
+func FaultOf(err error) *Fault {
 	if err == nil {
 		return nil
 	}
-	f := &fault{Text: err.Error()}
+	f := &Fault{Text: err.Error()}
 	if f.put(err) {
 		return f
 	}
@@ -80,24 +80,24 @@ func faultOf(err error) *fault {
 	}
 	if f.Failure == nil && f.Is == "" { // errors of the network are known by their types
 		if reason := retry.ReasonOf(err); reason != retry.Unknown {
-			f.Failure = &failure{Reason: reason, Sent: true, Err: &fault{Text: f.Text}}
+			f.Failure = &failure{Reason: reason, Sent: true, Err: &Fault{Text: f.Text}}
 		}
 	}
 	return f
 }
 
 // put notes an error of a type that the engine knows; false: it does not.
-func (f *fault) put(err error) bool {
+func (f *Fault) put(err error) bool {
 	switch e := err.(type) {
 	case *runtime.Error:
-		f.Known = &known{Category: e.Category, Code: e.Code, Step: e.Step, Err: faultOf(e.Err)}
+		f.Known = &Known{Category: e.Category, Code: e.Code, Step: e.Step, Err: FaultOf(e.Err)}
 		if e.Data != nil {
-			f.Known.Data = &decoded{e.Data}
+			f.Known.Data = &Value{e.Data}
 		}
 	case *retry.Failure:
-		f.Failure = &failure{e.Reason, e.Status, e.After, e.Sent, faultOf(e.Err)}
+		f.Failure = &failure{e.Reason, e.Status, e.After, e.Sent, FaultOf(e.Err)}
 	case *resume.Suspension:
-		f.Pause = pauseOf(&e.Pause)
+		f.Pause = PauseOf(&e.Pause)
 	case *engine.PanicError:
 		f.Panic = &e.Stack
 	default:
@@ -106,20 +106,21 @@ func (f *fault) put(err error) bool {
 	return true
 }
 
-// err puts the error together again.
-func (f *fault) err() error {
+// Restore puts the error together again; nil is nil.
+func (f *Fault) Restore() error {
 	if f == nil {
 		return nil
 	}
 	var list []error
 	if k := f.Known; k != nil {
-		list = append(list, k.err())
+		list = append(list, k.Restore())
 	}
 	if e := f.Failure; e != nil {
-		list = append(list, &retry.Failure{Reason: e.Reason, Status: e.Status, After: e.After, Sent: e.Sent, Err: e.Err.err()})
+		list = append(list, &retry.Failure{Reason: e.Reason, Status: e.Status, After: e.After, Sent: e.Sent,
+			Err: e.Err.Restore()})
 	}
 	if f.Pause != nil {
-		list = append(list, &resume.Suspension{Pause: f.Pause.pause()})
+		list = append(list, &resume.Suspension{Pause: f.Pause.Restore()})
 	}
 	if f.Panic != nil {
 		list = append(list, &engine.PanicError{Text: f.Text, Stack: *f.Panic})
@@ -136,11 +137,11 @@ func (f *fault) err() error {
 	return &worded{f.Text, list}
 }
 
-// err puts the error together again.
-func (k *known) err() *runtime.Error {
-	e := &runtime.Error{Category: k.Category, Code: k.Code, Step: k.Step, Err: k.Err.err()}
+// Restore puts the error together again.
+func (k *Known) Restore() *runtime.Error {
+	e := &runtime.Error{Category: k.Category, Code: k.Code, Step: k.Step, Err: k.Err.Restore()}
 	if k.Data != nil {
-		e.Data = k.Data.v
+		e.Data = k.Data.V
 	}
 	return e
 }
@@ -154,17 +155,18 @@ type worded struct {
 func (e *worded) Error() string   { return e.text }
 func (e *worded) Unwrap() []error { return e.chain }
 
-func pauseOf(p *resume.Pause) *pause {
-	w := &pause{Pause: *p, OnExpireAnswers: p.OnExpire.Answered}
+// PauseOf takes a pause apart.
+func PauseOf(p *resume.Pause) *Pause {
+	w := &Pause{Pause: *p, OnExpireAnswers: p.OnExpire.Answered}
 	w.Pause.Schema, w.Pause.Show = nil, nil
 	if p.Schema != nil {
-		w.Schema = &decoded{p.Schema}
+		w.Schema = &Value{p.Schema}
 	}
 	if p.Show != nil {
-		w.Show = &decoded{p.Show}
+		w.Show = &Value{p.Show}
 	}
 	if p.OnExpire.Value != nil {
-		w.OnExpire = &decoded{p.OnExpire.Value}
+		w.OnExpire = &Value{p.OnExpire.Value}
 	}
 	if p.Call != nil {
 		c := *p.Call
@@ -173,30 +175,31 @@ func pauseOf(p *resume.Pause) *pause {
 	return w
 }
 
-func (w *pause) pause() resume.Pause {
+// Restore puts the pause together again.
+func (w *Pause) Restore() resume.Pause {
 	p := w.Pause
 	if p.OnExpire.Answered = w.OnExpireAnswers; w.OnExpire != nil {
-		p.OnExpire.Value = w.OnExpire.v
+		p.OnExpire.Value = w.OnExpire.V
 	}
 	if w.Schema != nil {
-		p.Schema = w.Schema.v
+		p.Schema = w.Schema.V
 	}
 	if w.Show != nil {
-		p.Show = w.Show.v
+		p.Show = w.Show.V
 	}
 	return p
 }
 
-// redact removes secrets from the texts of a fault: a redacted error shows its parts to errors.As as they were.
-func (f *fault) redact(r *value.Redactor) {
+// Redact removes secrets from the texts of a fault: a redacted error shows its parts to errors.As as they were.
+func (f *Fault) Redact(r *value.Redactor) {
 	if f == nil {
 		return
 	}
 	f.Text = r.Text(f.Text)
 	if f.Known != nil {
-		f.Known.Err.redact(r)
+		f.Known.Err.Redact(r)
 	}
 	if f.Failure != nil {
-		f.Failure.Err.redact(r)
+		f.Failure.Err.Redact(r)
 	}
 }
