@@ -81,7 +81,7 @@ var plan = map[string]room{
 
 	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
 		" internal/guard internal/value resume retry runtime trace", ""},
-	"internal/wire": {"2c", "diagnostics internal/agents internal/engine internal/expr internal/journal internal/program internal/value resume retry runtime trace", ""},
+	"internal/wire":   {"2c", "diagnostics internal/agents internal/engine internal/expr internal/journal internal/program internal/value resume retry runtime trace", ""},
 	"internal/ledger": {"2c", "checkpoint internal/failpoint internal/guard internal/journal runtime", ""},
 	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/failpoint internal/guard internal/journal internal/ledger internal/past" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},

@@ -20,10 +20,10 @@ var (
 	noCalls = []refusal{
 		{key: "retry", hint: "only calls of models and tools are tried again"},
 		{key: "limits", hint: "they are for steps that call a model or a tool, or have a body"},
-		noKey, noDoubt,
+		noKey, noUnknown,
 	}
 	noKey           = refusal{key: "idempotency_key", hint: "it is for steps that call a tool"}
-	noDoubt         = refusal{key: "on_indeterminate", hint: "it is for steps that call a tool"}
+	noUnknown       = refusal{key: "on_indeterminate", hint: "it is for steps that call a tool"}
 	noCallsOfItsOwn = []refusal{
 		{key: "retry", hint: "give it to the steps inside, or to all in defaults"},
 		{key: "idempotency_key", hint: "give it to the steps inside"},
@@ -36,7 +36,7 @@ var kinds = []Kind{
 	{
 		Name: "model", Doc: "Sends one request to a model.",
 		Output:  "{text}, or the object that output.schema describes",
-		without: []refusal{noKey, noDoubt},
+		without: []refusal{noKey, noUnknown},
 		Args: append([]Argument{
 			{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
 			{Name: "system", Type: typeText, Doc: "The system prompt."},
@@ -177,10 +177,10 @@ var kinds = []Kind{
 				Doc: "Take only a value for which this is true; others stay. It reads value. Not given: any."},
 		},
 	},
-	{Name: "retrieve", Doc: "Looks up documents.", Output: "{documents}", without: []refusal{noKey, noDoubt},
+	{Name: "retrieve", Doc: "Looks up documents.", Output: "{documents}", without: []refusal{noKey, noUnknown},
 		Args: placeKeys},
 	{Name: "index", Doc: "Puts documents into an index, where retrieve steps find them.",
-		Output: "{added, updated, deleted, skipped}", without: []refusal{noKey, noDoubt}, Args: indexKeys},
+		Output: "{added, updated, deleted, skipped}", without: []refusal{noKey, noUnknown}, Args: indexKeys},
 }
 
 // Kinds lists the built-in kinds of steps.

@@ -156,7 +156,7 @@ output: ${{ steps.charge.output }}
 
 // Whoever forks a run is asked what became of a call with unknown outcome, unless the fork makes it again: about the
 // call that was made, with the key that it had.
-func TestForkAsksAboutACallInDoubt(t *testing.T) {
+func TestForkAsksAboutAnUnknownCall(t *testing.T) {
 	for _, tt := range []struct {
 		decision string
 		calls    []string // in the fork

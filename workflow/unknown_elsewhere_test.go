@@ -17,7 +17,7 @@ import (
 // trust 6.2, 6.3: a call with unknown outcome is not made again by a fork at a later step, nor
 // under another definition, unless somebody says so. The question has the key that the call was made with. That holds
 // for a fork of the fork, and for one that is recovered.
-func TestCallsInDoubtAreAskedAboutElsewhere(t *testing.T) {
+func TestUnknownCallsAreAskedAboutElsewhere(t *testing.T) {
 	for _, tt := range []struct{ name, charge, path string }{
 		{"a step", "{uses: test.pay, with: {id: 7}}", "charge"},
 		{"a key of the recipe", "{uses: test.pay, with: {id: 7}, idempotency_key: k}", "charge"},

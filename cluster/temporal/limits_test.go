@@ -78,7 +78,7 @@ func TestStartTooLarge(t *testing.T) {
 	}
 }
 
-// What is too large for one call fails its step. A call with an effect outside is then not in doubt.
+// What is too large for one call fails its step. The outcome of a call with an effect outside is then known.
 func TestCallTooLarge(t *testing.T) {
 	for _, tt := range []struct{ steps, step string }{
 		{"steps: {a: {uses: large.get, with: {bytes: 1100000}}}\n", "a"},

@@ -234,9 +234,9 @@ func (f *frame) busy(n int, id string) bool {
 	return false
 }
 
-// doubtful reports whether a call that hands off, or deals with sub-agents, has to wait: in an earlier one of the round
-// something was called whose outcome is unknown, and the result of this one must not depend on that.
-func (f *frame) doubtful(n int, c agentloop.Call) bool {
+// waitsForUnknown reports whether a call that hands off, or deals with sub-agents, has to wait: in an earlier one of
+// the round something was called whose outcome is unknown, and the result of this one must not depend on that.
+func (f *frame) waitsForUnknown(n int, c agentloop.Call) bool {
 	if strings.HasPrefix(c.Name, agentloop.HandoffPrefix) {
 		return f.handoffWaits(n)
 	}

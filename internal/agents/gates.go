@@ -38,7 +38,7 @@ func (t *thread) want(j *Job, then func(Reply)) {
 // approval, record), or gets its result at once.
 func (t *thread) open(c agentloop.Call) {
 	if !touched(c) && !t.started {
-		if t.doubtful(t.n, c) {
+		if t.waitsForUnknown(t.n, c) {
 			t.end(nil)
 			return
 		}

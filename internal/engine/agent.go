@@ -181,7 +181,7 @@ func (r *Run) pump(a *agent) {
 	}
 	a.inside = true
 	for a.call != nil && !a.saving && !a.stays() {
-		a.leg.Now, a.leg.Grants, a.leg.Notes = r.now, r.grants, r.ledger.notes.of(a.call.Path)
+		a.leg.Now, a.leg.Grants, a.leg.Notes = r.now, r.grants, r.unsaved.notes.of(a.call.Path)
 		a.leg.Changed = r.changed
 		switch act := a.leg.Next(); {
 		case r.todo.hold && a.canStay(act):
@@ -226,7 +226,7 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 		r.answerGranted()
 	}
 	if e.Kind == agents.Steered {
-		r.ledger.notes.taken(e.Rest().Notes)
+		r.unsaved.notes.taken(e.Rest().Notes)
 	}
 	if e.Barrier() && r.durable() {
 		a.saving = true

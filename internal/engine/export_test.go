@@ -16,7 +16,7 @@ import (
 func (r *Run) Begun() int64 { return r.calls.last }
 
 // Inherit gives a run what another one has not saved.
-func (r *Run) Inherit(from *Run) { r.ledger.events = slices.Clone(from.ledger.events) }
+func (r *Run) Inherit(from *Run) { r.unsaved.events = slices.Clone(from.unsaved.events) }
 
 // Blank returns a run of the same program with the same options, which can be told a journal.
 func (r *Run) Blank() *Run {

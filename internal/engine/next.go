@@ -62,7 +62,7 @@ func (r *Run) Next() Command {
 				if !r.endDrain() {
 					return Command{}
 				}
-			case len(r.ledger.events) > 0 && r.durable():
+			case len(r.unsaved.events) > 0 && r.durable():
 				return Command{Op: Save}
 			default:
 				r.unblock()

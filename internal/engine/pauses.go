@@ -297,10 +297,10 @@ func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 
 // actBy adds to the events of an act who acted, and to the first one the signal that they carry out.
 func (r *Run) actBy(events []journal.Event) []journal.Event {
-	events[0].Signal = r.ledger.signal
+	events[0].Signal = r.unsaved.signal
 	for i := range events {
 		if _, closed := events[i].What.(journal.PauseClosed); !closed {
-			events[i].By = r.ledger.by
+			events[i].By = r.unsaved.by
 		}
 	}
 	return events

@@ -63,13 +63,13 @@ type Run struct {
 	inputs  map[string]any
 	m       *machine.Machine
 
-	now    time.Time // the time as last reported by Tick
-	clock  past.Clock
-	trace  events
-	found  diagnostics.List // of the run
-	ledger ledger
-	todo   todo
-	ending ending
+	now     time.Time // the time as last reported by Tick
+	clock   past.Clock
+	trace   events
+	found   diagnostics.List // of the run
+	unsaved unsaved
+	todo    todo
+	ending  ending
 
 	past   leftOver // what the journal left in progress
 	calls  calls    // in progress
@@ -96,8 +96,8 @@ type generations struct {
 	seen, changed map[string]string // the fingerprints of tools as they were first seen, and how some have changed
 }
 
-// ledger is what must be recorded.
-type ledger struct {
+// unsaved is what must be recorded.
+type unsaved struct {
 	events []journal.Event
 	urgent bool     // an event must be in the store before any further call
 	actor           // who acts from now on
@@ -137,7 +137,7 @@ type actor struct {
 // New makes a run without state: call Begin or Resume next.
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: past.Clock{Since: o.Now}}
-	r.generation, r.budget.host, r.ledger.by = 1, hostLimits(o.Budget), o.By
+	r.generation, r.budget.host, r.unsaved.by = 1, hostLimits(o.Budget), o.By
 	return r
 }
 
@@ -153,7 +153,7 @@ func (r *Run) Record(inputs map[string]any, unknown []journal.UnknownCall) {
 	r.takeVars(r.o.Vars)
 	r.prepare(inputs)
 	r.began, r.by = r.now, r.o.By
-	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By,
+	r.unsaved.events = append(r.unsaved.events, journal.Event{At: r.now, By: r.o.By,
 		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
 			Vars: r.o.Vars, Unknown: unknown, Rules: journal.Rules(r.program.Rules())}})
 	r.before.ReadUnknown(unknown)
@@ -195,7 +195,7 @@ func (r *Run) recallVars(was *past.Past) {
 func (r *Run) noteExecution() {
 	r.past.owner = r.o.Owner
 	seen := r.seeTools()
-	r.noteEvent(journal.Event{At: r.now, By: r.ledger.by, Signal: r.ledger.signal,
+	r.noteEvent(journal.Event{At: r.now, By: r.unsaved.by, Signal: r.unsaved.signal,
 		What: journal.Execution{Owner: r.o.Owner, Worked: r.clock.At(r.now), Parallel: r.o.Parallel,
 			Limits: limitsOf(r.o.Limits), Tools: seen}})
 }
@@ -261,7 +261,7 @@ func (r *Run) prepare(inputs map[string]any) {
 	r.m.Tell(r.now)
 	r.trace.reserve(r.o.Start, len(r.program.Graph.Nodes))
 	if !r.o.Durable {
-		r.ledger.events = make([]journal.Event, 0, len(r.program.Calls)+3)
+		r.unsaved.events = make([]journal.Event, 0, len(r.program.Calls)+3)
 	}
 }
 
@@ -286,12 +286,12 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 func (r *Run) Tick(now time.Time) { r.now = now }
 
 // Unsaved returns what a store does not have yet. The slice is the run's: it may be read until the next event.
-func (r *Run) Unsaved() []journal.Event { return r.ledger.events }
+func (r *Run) Unsaved() []journal.Event { return r.unsaved.events }
 
 // Saved says that what Unsaved returned is in the store.
 func (r *Run) Saved() {
-	clear(r.ledger.events)
-	r.ledger.events, r.ledger.urgent = r.ledger.events[:0], false
+	clear(r.unsaved.events)
+	r.unsaved.events, r.unsaved.urgent = r.unsaved.events[:0], false
 	r.showSpoken()
 	r.resumeAgents(nil)
 }
@@ -316,7 +316,7 @@ func (r *Run) noteAfter(n int64, path string, what journal.What) {
 // noteEvent records an event.
 func (r *Run) noteEvent(e journal.Event) {
 	r.m.Tell(e.At) // as a replay of the journal will
-	r.ledger.events = append(r.ledger.events, e)
+	r.unsaved.events = append(r.unsaved.events, e)
 }
 
 // decided is the machine's count of decisions for a record. Decisions while the run is being cancelled do not

@@ -24,7 +24,7 @@ func (r *Run) say(t *machine.Task, input any) {
 	}
 	what := journal.Said{Text: valid(r.o.Redact.Text(text)), Value: r.o.Redact.Value(fields["value"])}
 	r.begun(t)
-	r.ledger.spoken = append(r.ledger.spoken, spoken{t, what})
+	r.unsaved.spoken = append(r.unsaved.spoken, spoken{t, what})
 	r.record(t, r.path(t), what)
 	if r.durable() {
 		r.ask(Command{Op: Save})
@@ -35,12 +35,12 @@ func (r *Run) say(t *machine.Task, input any) {
 
 // showSpoken shows what has been said, now that it is recorded.
 func (r *Run) showSpoken() {
-	for _, s := range r.ledger.spoken {
+	for _, s := range r.unsaved.spoken {
 		data := trace.Data{{Key: "text", Value: s.what.Text}}
 		if s.what.Value != nil {
 			data = append(data, trace.Attr{Key: "value", Value: s.what.Value})
 		}
 		r.emit(s.task, trace.StepSaid, r.path(s.task), data, nil)
 	}
-	r.ledger.spoken = nil
+	r.unsaved.spoken = nil
 }

@@ -346,7 +346,7 @@ func (r *Run) Redefine(
 	r.prepare(inputs)
 	r.recallSpent(was.Events)
 	r.noteExecution()
-	r.ledger.events = append(append(r.ledger.events, closing...), journal.Event{At: r.now, By: r.o.By, What: what})
+	r.unsaved.events = append(append(r.unsaved.events, closing...), journal.Event{At: r.now, By: r.o.By, What: what})
 	r.begunAnew(&what)
 	r.Share(was.Last, stands, nil, was.Generation)
 }

@@ -15,14 +15,14 @@ import (
 )
 
 // For says on whose behalf the run acts from now on, and which signal it carries out; "": none.
-func (r *Run) For(by, signal string) { r.ledger.actor = actor{by, signal} }
+func (r *Run) For(by, signal string) { r.unsaved.actor = actor{by, signal} }
 
 // Carry returns the events that carry out a signal: of an answer to a pause or of a value for a channel. The first of
 // them names the signal. If the signal does not apply, the only event says why. Take, or TakeNow, applies the events.
 func (r *Run) Carry(s checkpoint.Signal) []journal.Event {
-	was := r.ledger.actor
-	r.ledger.actor = actor{s.By, s.ID}
-	defer func() { r.ledger.actor = was }()
+	was := r.unsaved.actor
+	r.unsaved.actor = actor{s.By, s.ID}
+	defer func() { r.unsaved.actor = was }()
 	var data map[string]any
 	var err error
 	if s.Data != nil {
@@ -159,15 +159,15 @@ func (r *Run) Tell(s checkpoint.Signal) (err error) {
 		}
 	}, func(*machine.Task) {})
 	if err == nil {
-		r.ledger.notes.left = append(r.ledger.notes.left, noteTo{step, runtime.Note{ID: s.ID, Text: text}})
+		r.unsaved.notes.left = append(r.unsaved.notes.left, noteTo{step, runtime.Note{ID: s.ID, Text: text}})
 	}
 	return err
 }
 
 // Told returns the notes that agents have recorded since its last call, by the id of their signal.
 func (r *Run) Told() []string {
-	ids := r.ledger.notes.over
-	r.ledger.notes.over = nil
+	ids := r.unsaved.notes.over
+	r.unsaved.notes.over = nil
 	return ids
 }
 

@@ -79,7 +79,7 @@ func (r *Run) start(c machine.Command) {
 		return
 	}
 	if r.durable() {
-		if effect := p.hasEffect(); effect || r.ledger.urgent {
+		if effect := p.hasEffect(); effect || r.unsaved.urgent {
 			if effect {
 				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal, Effect: string(p.Effect), Key: p.Key})
 				p.known = true

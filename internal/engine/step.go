@@ -90,6 +90,6 @@ func (r *Run) finish(p *pending, end outcome) {
 		r.applyEnded(t, p.Path, &what) // a call cancelled from outside is repeated when the run is recovered
 		return
 	}
-	r.ledger.urgent = r.ledger.urgent || r.durable() && p.hasEffect()
+	r.unsaved.urgent = r.unsaved.urgent || r.durable() && p.hasEffect()
 	r.record(t, p.Path, what)
 }

@@ -162,7 +162,7 @@ func (r *Run) undoTask(t *machine.Task) {
 		if !begun {
 			r.record(nil, path, journal.RollbackBegun{Effect: string(p.Effect)})
 		}
-		if len(r.ledger.events) > 0 && r.durable() {
+		if len(r.unsaved.events) > 0 && r.durable() {
 			r.undo.saving = true
 			r.ask(Command{Op: Save})
 			return
@@ -294,7 +294,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 	if r.undo.restart != nil {
 		pauses = nil // they were closed
 	}
-	r.recordAll(nil, []journal.Event{{At: r.now, After: r.decided(), By: r.ledger.by, Signal: r.ledger.signal,
+	r.recordAll(nil, []journal.Event{{At: r.now, After: r.decided(), By: r.unsaved.by, Signal: r.unsaved.signal,
 		What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {
 		if !force && p.Reason == journal.Indeterminate {

@@ -17,6 +17,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -257,12 +258,9 @@ func (x *resumption) unanswered(pause string) error {
 }
 
 // AnsweredBefore is the error for an answer to a pause that was answered; nil: it never was.
-func AnsweredBefore(past []journal.Event, pause string) error {
-	for i := len(past) - 1; i >= 0; i-- {
-		e := &past[i]
-		if what, ok := e.What.(journal.PauseAnswered); ok && what.Pause == pause && what.Next == resume.Answered {
-			return wasAnswered(pause, e.By, e.At)
-		}
+func AnsweredBefore(events []journal.Event, pause string) error {
+	if e := past.AnswerTo(events, pause); e != nil {
+		return wasAnswered(pause, e.By, e.At)
 	}
 	return nil
 }

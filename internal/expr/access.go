@@ -270,8 +270,8 @@ func (c *compiler) segment(m *syntax.Member, t static, to *path) (segment, stati
 		return seg, of(anyKind), true
 	}
 	seg.key = key.static.value
-	if doubt := t.doubt(seg.key, m.Optional); doubt != nil {
-		c.warn(m.Key, doubt)
+	if odd := t.unknownField(seg.key, m.Optional); odd != nil {
+		c.warn(m.Key, odd)
 	}
 	below, wrong := t.member(seg.key, m.Optional)
 	if wrong == nil {

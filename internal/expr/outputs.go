@@ -66,8 +66,8 @@ func (t static) isClosed() bool {
 	return t.schema["patternProperties"] == nil && t.schema["additionalProperties"] == false
 }
 
-// doubt is what is odd about a field of an output that may be readable; nil: nothing.
-func (t static) doubt(key any, optional bool) *problem {
+// unknownField is what is odd about a field of an output that may be readable; nil: nothing.
+func (t static) unknownField(key any, optional bool) *problem {
 	name, ok := key.(string)
 	properties, _ := t.schema["properties"].(map[string]any)
 	if _, named := properties[name]; !ok || named || t.from == elsewhere {

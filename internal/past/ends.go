@@ -58,6 +58,17 @@ func (s *Ends) Next(e *journal.Event) (end End, over bool) {
 	return End{}, false
 }
 
+// AnswerTo returns the event by which somebody answered a pause last; nil: nobody has.
+func AnswerTo(events []journal.Event, pause string) *journal.Event {
+	for i := len(events) - 1; i >= 0; i-- {
+		what, ok := events[i].What.(journal.PauseAnswered)
+		if ok && what.Pause == pause && what.Next == resume.Answered {
+			return &events[i]
+		}
+	}
+	return nil
+}
+
 // Decision is the decision of an answer; "": there is none.
 func Decision(answer any) string {
 	m, _ := answer.(map[string]any)

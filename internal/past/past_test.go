@@ -237,3 +237,19 @@ func TestEnds(t *testing.T) {
 		})
 	}
 }
+
+func TestAnswerTo(t *testing.T) {
+	answered := func(pause string, next resume.Next) journal.PauseAnswered {
+		return journal.PauseAnswered{Pause: pause, Next: next}
+	}
+	events := journalOf("ask", answered("ask", resume.Answered), "ask", answered("ask", resume.Answered),
+		"ask", answered("ask", resume.GoOn), "late", answered("late", resume.Failed))
+	if e := past.AnswerTo(events, "ask"); e != &events[3] {
+		t.Errorf("the answer to ask is %+v", e)
+	}
+	for _, pause := range []string{"late", "other"} {
+		if e := past.AnswerTo(events, pause); e != nil {
+			t.Errorf("the answer to %s is %+v", pause, e)
+		}
+	}
+}
