@@ -46,7 +46,6 @@ type Caller struct {
 	remote    *Remote           // whose calls it prepares, see Stand; nil: its own
 
 	offered
-	env []runtime.Tool // of the host's environment, as they were at Bind
 	found
 }
 
@@ -60,6 +59,7 @@ type found struct {
 
 // offered is what the runtime offers to agents, once one asks.
 type offered struct {
+	env   []runtime.Tool // of the host's environment, as they were at Bind
 	once  sync.Once
 	offer *agents.Offer
 	err   error

@@ -51,7 +51,7 @@ func (r *Run) attempted(p *pending, res *Result) {
 	switch {
 	case err == nil:
 		p.Attempts = 0
-		p.returned(r, p, res)
+		p.returned(r, p, *res)
 	case !r.again(p, err) && !r.fallBack(p, err):
 		r.failed(p, err)
 	}

@@ -31,8 +31,8 @@ type caller interface {
 	tell(r *Run, p *pending, ev trace.Event, content any, live bool)
 	// fellBack is told which model is asked from now on.
 	fellBack(p *pending, model string)
-	// returned takes the result of an attempt that has not failed.
-	returned(r *Run, p *pending, res *Result)
+	// returned takes the result of an attempt that has not failed. As a pointer, all results would escape to the heap.
+	returned(r *Run, p *pending, res Result)
 	// ended takes the error of a call that has failed, or the pause that it waits for.
 	ended(r *Run, p *pending, end outcome, err error)
 	// abandoned says that nobody waits for the call any more: why, and the error with which it was told to stop.

@@ -159,7 +159,7 @@ func (a *agent) tell(r *Run, p *pending, ev trace.Event, content any, _ bool) {
 func (*agent) fellBack(p *pending, model string) { p.Name = model }
 
 // returned handles the result of a call of an agent.
-func (a *agent) returned(r *Run, p *pending, res *Result) {
+func (a *agent) returned(r *Run, p *pending, res Result) {
 	if res.Bad != nil {
 		a.ended(r, p, outcome{}, res.Bad)
 		return

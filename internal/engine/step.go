@@ -24,7 +24,7 @@ func (step) tell(r *Run, p *pending, ev trace.Event, content any, live bool) {
 // fellBack has scripts count the calls of the other model from the start.
 func (step) fellBack(p *pending, _ string) { p.Calls = 0 }
 
-func (step) returned(r *Run, p *pending, res *Result) {
+func (step) returned(r *Run, p *pending, res Result) {
 	switch {
 	case res.Bad != nil:
 		r.failed(p, res.Bad)

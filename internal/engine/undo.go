@@ -225,7 +225,7 @@ func (*undoing) tell(r *Run, _ *pending, ev trace.Event, content any, live bool)
 
 func (*undoing) fellBack(*pending, string) {} // it calls tools
 
-func (u *undoing) returned(r *Run, p *pending, res *Result) { u.ended(r, p, outcome{}, res.Bad) }
+func (u *undoing) returned(r *Run, p *pending, res Result) { u.ended(r, p, outcome{}, res.Bad) }
 
 func (u *undoing) abandoned(r *Run, p *pending, _ string, err error) { u.ended(r, p, outcome{}, err) }
 
