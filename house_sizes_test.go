@@ -63,7 +63,7 @@ var plannedLines = map[string]int{
 	"internal/expr":             2800,
 	"internal/guard":            190,
 	"internal/expr/syntax":      650,
-	"internal/journal":          845,
+	"internal/journal":          850,
 	"internal/ledger":           410,
 	"internal/local":            1200,
 	"internal/machine":          2200,

@@ -42,7 +42,6 @@ const (
 	CodeMissingPrice      Code = "price.missing" // of a model that a limit of cost is for
 	CodeMissingTool       Code = "tool.missing"
 	CodeMissingSecret     Code = "secret.missing"
-	CodeMissingVar        Code = "var.missing"
 	CodeMissingRetriever  Code = "retriever.missing"
 	CodeMissingReranker   Code = "reranker.missing"
 	CodeReadOnly          Code = "index.readOnly" // an index step for a retriever that nothing can be put into

@@ -75,6 +75,7 @@ type Diagnostic struct {
 	Position Position
 	Step     string         // the step's path, for diagnostics of a run
 	Data     map[string]any // decoded JSON, for machines
+	Mild     bool           // a warning that [Strict] leaves as it is; not in JSON
 }
 
 // String prints the diagnostic on one line, with its hint on a second one.
@@ -171,22 +172,24 @@ const (
 	// Default attaches diagnostics to the outcome and never blocks: a missing requirement is a
 	// warning, and only the step that needs it fails.
 	Default Mode = iota
-	// Strict raises diagnostics of kind requirement, contract and recipe to errors; any error stops
-	// the run before its first step.
+	// Strict raises diagnostics of kind requirement, contract and recipe to errors, unless they are mild; any error
+	// stops the run before its first step.
 	Strict
 )
 
 // Apply returns l as the mode sees it: unchanged in Default; in Strict a copy in which the
-// diagnostics of kind requirement, contract and recipe are errors.
+// diagnostics that it raises are errors.
 func (m Mode) Apply(l List) List {
 	if m != Strict {
 		return l
 	}
 	raised := slices.Clone(l)
 	for i := range raised {
-		switch raised[i].Kind {
+		switch d := &raised[i]; d.Kind {
 		case KindRequirement, KindContract, KindRecipe:
-			raised[i].Level = ErrorLevel
+			if !d.Mild {
+				d.Level = ErrorLevel
+			}
 		}
 	}
 	return raised

@@ -184,7 +184,6 @@ var summaries = map[Code]string{
 	CodeMissingPrice:      "A model has no price, and a limit of cost needs one.",
 	CodeMissingTool:       "A tool is missing.",
 	CodeMissingSecret:     "A secret is missing.",
-	CodeMissingVar:        "A setting of the installation is missing.",
 	CodeMissingRetriever:  "A retriever is missing.",
 	CodeMissingReranker:   "A reranker is missing.",
 	CodeReadOnly:          "Nothing can be put into a retriever.",

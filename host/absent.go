@@ -42,17 +42,6 @@ func (p absentPort) Load(context.Context, []string) ([]runtime.Skill, error) {
 	return nil, notConfigured(diagnostics.CodeMissingCapability, "the folder of skills", string(p))
 }
 
-// absentVars says why vars are absent, by name; nil: none is.
-func (c *Config) absentVars() map[string]string {
-	var why map[string]string
-	for part, text := range c.absent {
-		if name, ok := strings.CutPrefix(part, varPart); ok {
-			why = with(why, name, text)
-		}
-	}
-	return why
-}
-
 // checkOfAbsent has the parts and names of the checks about what may be absent, models and servers apart.
 var checkOfAbsent = map[string][]Check{
 	"exec":      {{Part: "tool", Name: "exec.run"}},
@@ -76,11 +65,6 @@ func absentCheck(why string) Check {
 // examineAbsent puts what is absent into the checks.
 func (c *Config) examineAbsent(checks []Check) []Check {
 	for _, part := range slices.Sorted(maps.Keys(c.absent)) {
-		if name, ok := strings.CutPrefix(part, varPart); ok {
-			check := absentCheck(c.absent[part])
-			check.Part, check.Name = "var", name
-			checks = append(checks, check)
-		}
 		for _, of := range checkOfAbsent[part] {
 			check := absentCheck(c.absent[part])
 			check.Part, check.Name = of.Part, of.Name

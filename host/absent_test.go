@@ -3,12 +3,9 @@ package host_test
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/workflow"
@@ -26,7 +23,6 @@ mcp:
 retriever: {index: "${BRAISE_TEST_UNSET}"}
 skills: "${BRAISE_TEST_UNSET}/skills"
 telemetry: {otlp: "https://otlp.test", headers: {api-key: "${BRAISE_TEST_UNSET}"}}
-vars: {PLACE: "${BRAISE_TEST_UNSET}"}
 `
 
 // discard is a Reporter that tells nobody.
@@ -51,8 +47,6 @@ func TestUnsetVariables(t *testing.T) {
 		{"http.request", "{uses: http.request, with: {url: 'http://h'}}", "tool.missing", 7},
 		{"a server", "{uses: mcp.crm.lookup}", "tool.missing", 9},
 		{"a server, by an agent", fmt.Sprintf(agent, "fast", "mcp.crm.lookup"), "tool.missing", 9},
-		{"a var", "{uses: set, with: '${{ vars.PLACE }}'}", "var.missing", 13},
-		{"a var that may be missing", "{uses: set, with: '${{ vars?.PLACE }}'}", "", 0},
 		{"the retriever", "{uses: retrieve, with: {query: x}}", "retriever.missing", 10},
 		{"skills", "{uses: agent, with: {agent: {model: fast, tools: [], skills: [dig]}, prompt: hi}}", "capability.missing", 11},
 	} {
@@ -97,28 +91,5 @@ func TestUnsetStore(t *testing.T) {
 	h, dir = install(t, host.Options{Store: host.MemoryStore}, text)
 	if out = h.Run(t.Context(), loaded(t, h, dir), nil); out.Status != workflow.StatusPaused {
 		t.Errorf("trust 4.5: with another store: %s: %v", out.Status, out.Err)
-	}
-}
-
-// doctor says which vars are missing, and what to do about it.
-func TestUnsetVarIsExamined(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "braise.yaml")
-	if err := os.WriteFile(path, []byte("vars: {PLACE: \"${BRAISE_TEST_UNSET}\", KIND: tea}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	checks, err := (&host.Options{Config: path, Store: host.MemoryStore}).Examine(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []host.Check
-	for _, c := range checks {
-		if c.Part == "var" {
-			got = append(got, c)
-		}
-	}
-	want := []host.Check{{Part: "var", Name: "PLACE", Status: host.CheckFail, Hint: "export BRAISE_TEST_UNSET=…",
-		Message: "it is not configured: environment variable BRAISE_TEST_UNSET is not set (" + filepath.ToSlash(path) + ":1)"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

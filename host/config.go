@@ -138,7 +138,7 @@ func (c *Config) why(part string) string {
 }
 
 var keys = []string{"models", "prices", "tools", "mcp", "approval", "deny", "secrets", "limits", "memory", "retriever",
-	"retrievers", "embedders", "rerankers", "skills", "store", "engine", "telemetry", "serve", "recipes", "vars",
+	"retrievers", "embedders", "rerankers", "skills", "store", "engine", "telemetry", "serve", "recipes",
 	"agents", "retry", "interrupt", "strict", "instructions_from", "notify"}
 
 func (r *reader) config(n *yamlnode.Node) *Config {

@@ -30,7 +30,6 @@ mcp:
   prog: {command: [sh], env: {API_KEY: "${EMPTY}"}}
 telemetry: {otlp: "https://otlp.test", headers: {api-key: "${LINES}"}}
 secrets: {from_env: [EMPTY, UNSET]}
-vars: {PLACE: "${EMPTY}", TITLE: "a${EMPTY}"}
 `
 
 // A variable that is empty where a value is needed, or that holds what no header can have, is missed by the runs that
@@ -51,7 +50,6 @@ func TestFaultyVariables(t *testing.T) {
 		why, hint  string
 	}{
 		{fmt.Sprintf(model, "fast"), "", 0, "", ""},
-		{"{uses: set, with: ['${{ vars.PLACE }}', '${{ vars.TITLE }}']}", "", 0, "", ""},
 		{fmt.Sprintf(model, "big"), "model.missing", 3, isEmpty, asEmpty},
 		{fmt.Sprintf(model, "split"), "model.missing", 4, noHead, asLines},
 		{fmt.Sprintf(model, "head"), "model.missing", 5, noHead, asLines},
@@ -116,7 +114,7 @@ func TestFaultyVariablesAreExamined(t *testing.T) {
 		"model away": off + "EMPTY is empty (b.yaml:6)", "model canned": off + "EMPTY is empty (b.yaml:7)",
 		"tool exec.run": off + "EMPTY is empty (b.yaml:9)", "mcp crm": off + "EMPTY is empty (b.yaml:11)",
 		"mcp erp": noHead + "(b.yaml:12)", "mcp prog": off + "EMPTY is empty (b.yaml:13)", "telemetry": noHead + "(b.yaml:14)",
-		"engine": off + "EMPTY is empty (b.yaml:17)", "serve": off + "EMPTY is empty (b.yaml:18)",
+		"engine": off + "EMPTY is empty (b.yaml:16)", "serve": off + "EMPTY is empty (b.yaml:17)",
 		"secret EMPTY": "the environment variable is empty", "secret UNSET": "the environment variable is not set",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -33,7 +33,7 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 		c = &Config{}
 	}
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Prices: c.Prices, Limits: c.Limits, Budget: c.Budget,
-		Approval: c.Approval, Deny: c.Deny, Agents: c.Agents, Vars: c.Vars, NoVars: c.absentVars(),
+		Approval: c.Approval, Deny: c.Deny, Agents: c.Agents,
 		RetryDefaults: c.Retry, Fallbacks: c.Fallbacks(), Interrupt: c.Interrupt}
 	if c.Strict {
 		rt.Diagnostics = diagnostics.Strict

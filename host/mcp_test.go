@@ -109,8 +109,8 @@ func TestConnect(t *testing.T) {
 		{"an agent with all", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: all}}", "mcp.one.greet mcp.two.greet"},
 		{"an agent that lists its tools", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [mcp.two.greet]}}", "mcp.two.greet"},
 		{"an agent that lists none", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x}}", ""}, // trust 8.4
-		{"an agent whose list an expression gives", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: '${{ vars.tools }}'}}", "mcp.one.greet mcp.two.greet"},
-		{"an agent with a tool that an expression gives", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [file.read, '${{ vars.tool }}']}}", "mcp.one.greet mcp.two.greet"},
+		{"an agent whose list an expression gives", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: '${{ inputs.tools }}'}}", "mcp.one.greet mcp.two.greet"},
+		{"an agent with a tool that an expression gives", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [file.read, '${{ inputs.tool }}']}}", "mcp.one.greet mcp.two.greet"},
 		{"an agent that a step does not run", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: []}, c: {model: m, instructions: x}}", ""},
 		{"a delegate", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [], delegates: [c]}, c: {model: m, instructions: x, tools: [mcp.one.greet]}}", "mcp.one.greet"},
 		{"a key of an approval", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: ['mcp.one.greet'], approval: {'mcp.one.*': pause}}}", "mcp.one.greet"},
@@ -123,7 +123,7 @@ func TestConnect(t *testing.T) {
 		}
 		var r *recipe.Recipe
 		if tt.steps != "" {
-			if r, err = recipe.Parse("r.yaml", []byte("apiVersion: braise/v1\nname: r\nsteps:\n"+tt.steps+"\n")); err != nil {
+			if r, err = recipe.Parse("r.yaml", []byte("apiVersion: braise/v1\nname: r\ninputs: {tool: string, tools: {type: array}}\nsteps:\n"+tt.steps+"\n")); err != nil {
 				t.Fatal(err)
 			}
 		}

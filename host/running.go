@@ -13,7 +13,6 @@ import (
 
 // Running is how an installation runs recipes, and what it tells them. The zero value says nothing.
 type Running struct {
-	Vars      map[string]string   // what expressions read as vars.NAME; nil: none
 	Agents    runtime.AgentLimits // beside Approval and Deny of the Config
 	Retry     retry.Policies      // for what steps do not set; nil: none
 	Interrupt resume.Interrupt    // "": continue
@@ -24,13 +23,9 @@ type Running struct {
 	Notify           []Notify // who is told of pauses and ends, programs as written; nil: nobody
 }
 
-// varPart begins the names of vars among the parts of a configuration.
-const varPart = "vars."
-
 // running reads how recipes are run.
 func (r *reader) running(fields map[string]*yamlnode.Node) Running {
 	return Running{
-		Vars:   r.vars(fields["vars"]),
 		Retry:  r.retries(fields["retry"]),
 		Strict: r.Bool(fields["strict"]),
 		Notify: part(r, "notify", func() []Notify { return r.notify(fields["notify"]) }),
@@ -38,28 +33,6 @@ func (r *reader) running(fields map[string]*yamlnode.Node) Running {
 			return r.OneOf(n, string(resume.Continue), string(resume.Restart))
 		})),
 	}
-}
-
-// vars reads what expressions read. A var whose variable is not set is absent.
-func (r *reader) vars(n *yamlnode.Node) map[string]string {
-	var vars map[string]string
-	for _, f := range r.Map(n) {
-		if !envName.MatchString(f.Key) {
-			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "use letters, digits and _, not beginning with a digit",
-				"%q cannot be the name of a var", f.Key)
-			continue
-		}
-		name := varPart + f.Key
-		text := part(r, name, func() string { return read(r, f.Value, (*yamlnode.Reader).String) })
-		if r.absent[name] != "" {
-			continue
-		}
-		if vars == nil {
-			vars = map[string]string{}
-		}
-		vars[f.Key] = text
-	}
-	return vars
 }
 
 // agents reads the bounds of agents, with what they may not call and what their calls need.

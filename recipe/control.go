@@ -185,13 +185,7 @@ func (w *walker) channels(n *yamlnode.Node) []Channel {
 			continue
 		}
 		c := Channel{Name: f.Key, Pos: f.Pos}
-		if f.Value.Kind == yamlnode.Map {
-			fields := w.object(f.Value, channelObject)
-			c.Kind = w.word(fields, channelObject, "kind")
-			c.Outside = w.word(fields, channelObject, "from") == "outside"
-		} else {
-			c.Kind = w.OneOf(f.Value, channelKinds...)
-		}
+		c.Kind = w.OneOf(f.Value, channelKinds...)
 		channels = append(channels, c)
 	}
 	return channels
@@ -203,7 +197,7 @@ func (w *walker) checkChannels() {
 	sent := map[string]bool{}
 	var names []string
 	for i, c := range w.recipe.Channels {
-		declared[c.Name], sent[c.Name] = c.Pos, c.Outside
+		declared[c.Name] = c.Pos
 		if i < maxSuggestions {
 			names = append(names, c.Name)
 		}
@@ -219,7 +213,7 @@ func (w *walker) checkChannels() {
 			sent[name.Text] = true
 		case ok && !sent[name.Text]:
 			sent[name.Text] = true // reported once
-			w.Warnf(pos, diagnostics.CodeInvalidValue, "the step waits until something outside the recipe sends to it",
+			w.Mildf(pos, diagnostics.CodeInvalidValue, "the step waits until something outside the recipe sends to it",
 				"no step sends to channel %q, and one on line %d receives from it", name.Text, name.Pos.Line)
 		}
 	}
@@ -258,8 +252,7 @@ func (w *walker) receive(n *yamlnode.Node) *Receive {
 	if fields == nil {
 		return nil
 	}
-	r := &Receive{Pos: n.Pos, Channel: w.channel(fields["channel"], &w.receives), Timeout: w.timeout(fields["timeout"]),
-		Where: w.condition(fields["where"])}
+	r := &Receive{Pos: n.Pos, Channel: w.channel(fields["channel"], &w.receives), Timeout: w.timeout(fields["timeout"])}
 	if on := fields["on_empty"]; on != nil {
 		word, set := w.wordOrSet(on, onEmptyObject, typeOnEmpty, "wait", "fail")
 		r.OnEmpty = OnEmpty{Fail: word == "fail", Set: set}

@@ -115,7 +115,6 @@ func (s *Step) essence() map[string]any {
 	add("priority", s.Priority != 0, int64(s.Priority))
 	add("continue", s.OnError.Continue, true)
 	add("set", s.OnError.Set != nil, s.OnError.Set.Decoded())
-	add("on_error.when", s.OnError.When.Text != "", s.OnError.When.Text)
 	add("limits", s.Limits != nil, s.Limits.essence())
 	add("retry", s.Retry != nil, s.Retry.essence())
 	add("idempotency_key", s.IdempotencyKey != nil, s.IdempotencyKey.Decoded())
@@ -136,7 +135,6 @@ func (s *Step) essence() map[string]any {
 	}
 	if w := s.Wait; w != nil {
 		e["wait"] = []any{w.Duration.Decoded(), w.At.Decoded(), w.Event.Text, int64(w.Timeout)}
-		add("where", w.Where.Text != "", w.Where.Text)
 	}
 	s.addControl(e)
 	if f := s.Foreach; f != nil {
@@ -178,9 +176,6 @@ func (s *Step) addControl(e map[string]any) {
 	if r := s.Receive; r != nil {
 		e["receive"] = []any{r.Channel.Text, int64(r.Timeout),
 			r.OnEmpty.Fail, r.OnEmpty.Set != nil, r.OnEmpty.Set.Decoded()}
-		if r.Where.Text != "" {
-			e["where"] = r.Where.Text
-		}
 	}
 	if r := s.Retrieve; r != nil {
 		e["retrieve"] = r.essence()

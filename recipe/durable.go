@@ -305,11 +305,9 @@ func (w *walker) wait(n *yamlnode.Node) *Wait {
 		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
 			"a step of kind %q needs %q, %q or %q", "wait", "duration", "at", "event")
 	}
-	for _, key := range []string{"timeout", "where"} {
-		if f := fields[key]; f != nil && first != "" && first != "event" {
-			w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave it out",
-				"%q is for a wait for an event, and this one ends by itself", key)
-		}
+	if f := fields["timeout"]; f != nil && first != "" && first != "event" {
+		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave it out",
+			"%q is for a wait for an event, and this one ends by itself", "timeout")
 	}
 	if f := fields["duration"]; f != nil && !isTemplate(f) {
 		w.Duration(f)
@@ -320,7 +318,6 @@ func (w *walker) wait(n *yamlnode.Node) *Wait {
 	return &Wait{
 		Pos: n.Pos, Duration: w.value(fields["duration"]), At: w.value(fields["at"]),
 		Event: w.plain(fields["event"]), Timeout: w.timeout(fields["timeout"]),
-		Where: w.condition(fields["where"]),
 	}
 }
 

@@ -57,7 +57,6 @@ var kinds = []Kind{
 		Args: []Argument{
 			{Name: "message", Type: typeString, Doc: "What went wrong."},
 			{Name: "code", Type: typeString, Doc: "A word for programs to tell failures apart."},
-			{Name: "data", Type: typeAny, Doc: "Details for programs: error.data, and data of the run's error."},
 		},
 	},
 	{
@@ -99,8 +98,6 @@ var kinds = []Kind{
 			{Name: "event", Type: typeWord, Doc: "The name of the event to wait for. No expressions."},
 			{Name: "timeout", Type: typeDuration,
 				Doc: "How long to wait for the event; then the step fails. Not given: forever. No expressions."},
-			{Name: "where", Type: typeExpression,
-				Doc: "Only an event for which this is true ends the wait. It reads event. Not given: any."},
 		},
 	},
 	{
@@ -173,8 +170,6 @@ var kinds = []Kind{
 			{Name: "timeout", Type: typeDuration,
 				Doc: "How long to wait for a value; then the step fails. Not given: forever. No expressions."},
 			{Name: "on_empty", Type: typeOnEmpty, Doc: "What happens when there is no value. Defaults to wait."},
-			{Name: "where", Type: typeExpression,
-				Doc: "Take only a value for which this is true; others stay. It reads value. Not given: any."},
 		},
 	},
 	{Name: "retrieve", Doc: "Looks up documents.", Output: "{documents}", without: []refusal{noKey, noUnknown},

@@ -139,7 +139,7 @@ var rejected = []struct {
 	{"steps:\n  a: {uses: model, with: {messages: [{role: bot, content: x}]}}\n",
 		"4:38 recipe.missingKey\n4:45 recipe.invalid | allowed: system, user, assistant\n" + `4:50 recipe.unknownKey | did you mean "text"?`},
 	{"steps:\n  a: {uses: model, with: hi}\n", "4:26 recipe.wrongType"},
-	{"steps:\n  a: {uses: fail, with: {msg: x, message: [1]}}\n", "4:26 recipe.unknownKey | known here: code, data, message\n4:43 recipe.wrongType"},
+	{"steps:\n  a: {uses: fail, with: {msg: x, message: [1]}}\n", "4:26 recipe.unknownKey | known here: code, message\n4:43 recipe.wrongType"},
 	{"steps:\n  a: {uses: recipe, with: {}}\n", "4:27 recipe.missingKey"},
 	{"steps:\n  a: {uses: recipe, with: {ref: a.yaml, steps: {b: {uses: a.b}}}}\n", "4:48 recipe.invalid"},
 	{"steps:\n  a: {uses: recipe, with: {ref: a.yaml, output: 1, parameters: {}, inputs: 2}}\n",

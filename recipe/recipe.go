@@ -184,8 +184,6 @@ type Channel struct {
 	Name string
 	Pos  diagnostics.Position
 	Kind string // value, queue or topic
-	// Outside says that values come from outside the run, as from: outside does. Its digest is the same.
-	Outside bool
 }
 
 // Trigger says which ends of a step's needs let it run.
@@ -288,7 +286,6 @@ type Wait struct {
 	At       *Value // a time (RFC 3339), or a string that holds an expression
 	Event    Name
 	Timeout  time.Duration // of the wait for the event; 0 when not given
-	Where    Condition     // over event
 }
 
 // Body is what a composite step runs: another file, or steps written in place.
@@ -361,7 +358,6 @@ type Receive struct {
 	Channel Name
 	Timeout time.Duration // of the wait for a value; 0 when not given: for ever
 	OnEmpty OnEmpty
-	Where   Condition // over value
 }
 
 // OnEmpty says what happens when a channel has no value. The zero OnEmpty waits for one.
@@ -390,9 +386,8 @@ type Output struct {
 
 // OnError says what a step's failure does.
 type OnError struct {
-	When     Condition // over error: where it is false the step fails. "" when not given: always true
-	Continue bool      // the step stays failed, its output is null, the run continues
-	Set      *Value    // not nil: the step counts as succeeded with this output; may hold expressions
+	Continue bool   // the step stays failed, its output is null, the run continues
+	Set      *Value // not nil: the step counts as succeeded with this output; may hold expressions
 }
 
 // Agent is one declared agent.

@@ -49,7 +49,7 @@ var typeSchemas = map[string]node{
 		"additionalProperties": def(branchObject)},
 	typeCases: {"type": "array", "minItems": 1, "items": def(caseObject)},
 	typeChannels: {"type": "object", "propertyNames": node{"pattern": wordPattern.String()},
-		"additionalProperties": node{"anyOf": []any{node{"enum": anys(channelKinds)}, def(channelObject)}}},
+		"additionalProperties": node{"enum": anys(channelKinds)}},
 	typeList:     {"anyOf": []any{node{"type": "array"}, template}},
 	typeOnError:  {"anyOf": []any{node{"enum": []any{"fail", "continue"}}, def(onErrorObject)}},
 	typeMessages: {"anyOf": []any{node{"type": "array", "items": def(messageObject)}, template}},
@@ -150,8 +150,6 @@ func (o *object) schema(templates bool) node {
 		s["required"] = required
 	}
 	switch {
-	case o == onErrorObject:
-		s["oneOf"] = []any{node{"required": []any{"set"}}, node{"required": []any{"do"}}}
 	case o == toolObject:
 		s["oneOf"] = []any{
 			node{"required": []any{"ref"}, "properties": node{"output": false, "inputs": false}},
@@ -239,7 +237,7 @@ func kindSchema(k Kind) node {
 			node{"required": []any{"at"}},
 			node{"required": []any{"event"}},
 		}
-		with["dependentRequired"] = node{"timeout": []any{"event"}, "where": []any{"event"}}
+		with["dependentRequired"] = node{"timeout": []any{"event"}}
 	}
 	properties := node{"with": with}
 	for _, r := range k.without {

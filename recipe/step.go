@@ -397,23 +397,8 @@ func (w *walker) onError(n *yamlnode.Node) OnError {
 	if n == nil {
 		return OnError{}
 	}
-	if n.Kind != yamlnode.Map {
-		word, _ := w.wordOrSet(n, onErrorObject, typeOnError, "fail", "continue")
-		return OnError{Continue: word == "continue"}
-	}
-	fields := w.object(n, onErrorObject)
-	set, do := fields["set"], fields["do"]
-	switch {
-	case fields == nil:
-	case set == nil && do == nil:
-		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
-			"%q needs %q or %q", "on_error", "set", "do")
-	case set != nil && do != nil:
-		w.Errorf(do.Pos, diagnostics.CodeInvalidValue, "leave one of them out",
-			"%q and %q exclude each other", "set", "do")
-	}
-	return OnError{When: w.condition(fields["when"]), Continue: w.word(fields, onErrorObject, "do") == "continue",
-		Set: w.value(set)}
+	word, set := w.wordOrSet(n, onErrorObject, typeOnError, "fail", "continue")
+	return OnError{Continue: word == "continue", Set: set}
 }
 
 // wordOrSet reads a word or {set: value}; want is the noun for both.

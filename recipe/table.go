@@ -89,9 +89,9 @@ const (
 	typeBody       = "body"
 	typeBranches   = "mapping of names to bodies"
 	typeCases      = "list of cases"
-	typeChannels   = "mapping of names to value, queue or topic, or a mapping, see channels"
+	typeChannels   = "mapping of names to value, queue or topic"
 	typeList       = "list or expression"
-	typeOnError    = "fail, continue or {when, set or do}"
+	typeOnError    = "fail, continue or {set: value}"
 	typeMessages   = "list of messages, or an expression"
 	typePeople     = "list of names, or an expression"
 	typeApproval   = "never, always or pause, or a mapping of tools to one"
@@ -149,11 +149,6 @@ var (
 		{Name: "finally", Type: typeSteps,
 			Doc: "Steps that run when all others have ended, also after a failure. No rollback."},
 		{Name: "output", Type: typeAny, Doc: "The run's output. Defaults to null."},
-	})
-	channelObject = newObject("channel", []Argument{
-		{Name: "kind", Type: typeString, Allowed: channelKinds, Required: true, Doc: "Who gets a value that is sent."},
-		{Name: "from", Type: typeString, Allowed: []string{"outside"},
-			Doc: "Values come from outside the run. Not given: it is a warning if no step sends."},
 	})
 	toolObject = newObject("tool", []Argument{
 		{Name: "description", Type: typeString, Doc: "What it is for. With ref, defaults to that of the file."},
@@ -242,11 +237,7 @@ var (
 				"The limit of the host, by default 4 MiB, applies too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
-		{Name: "when", Type: typeExpression,
-			Doc: "Handle only an error for which this is true; any other fails the step. It reads error."},
-		{Name: "set", Type: typeAny, Doc: "The step counts as succeeded, with this output, which may read error."},
-		{Name: "do", Type: typeString, Allowed: []string{"continue"},
-			Doc: "The step remains failed and the run continues. Either this or set."},
+		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
 	})
 	retryObject = newObject("retry", []Argument{
 		{Name: "max_attempts", Type: typePositive, Doc: "The maximum number of calls, including the first."},
@@ -372,7 +363,7 @@ var (
 	taskObject    = newArguments("agent.task", kind("agent").Args)
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
-	objects = []*object{channelObject, toolObject, requiresObject, defaultsObject, limitsObject, stepObject,
+	objects = []*object{toolObject, requiresObject, defaultsObject, limitsObject, stepObject,
 		foreachObject, outputObject, onErrorObject, messageObject, fileObject, agentObject, subagentsObject,
 		memoryObject, retrieveObject, compactObject,
 		reasoningObject, retryObject, retriesObject, rollbackObject,

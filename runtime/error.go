@@ -30,7 +30,6 @@ type Error struct {
 	Code     string // stable, for machines; docs/errors.md lists them
 	Step     string // the path of the step; "" for errors of the run itself
 	Err      error  // what happened; not nil. Begins with file:line:column for a recipe's own mistake.
-	Data     any    // what a fail step says for programs, decoded JSON; nil: nothing
 }
 
 // position is where the text of a recipe's own mistake says that it is.

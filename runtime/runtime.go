@@ -25,12 +25,6 @@ type Runtime struct {
 	Fallbacks map[string][]string
 	Tools     []Tool  // of two with one name the last counts; nil: none
 	Secrets   Secrets // nil: none
-	// Vars are what expressions read as vars.NAME: settings of the installation, no secrets. A run has those of its
-	// beginning. nil: none.
-	Vars map[string]string
-	// NoVars says of vars that the host names why they are missing, by name, with a hint on a second line.
-	// nil: nothing.
-	NoVars map[string]string
 
 	Retriever Retriever // what retrieve steps and agents ask that name no other; nil: none
 	// Searchers are what steps look in and, those that are an [Index], write to, by the name that recipes use. nil:

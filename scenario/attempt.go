@@ -244,9 +244,6 @@ func merge(rt, own *runtime.Runtime) {
 	if own.Limits.Grace > 0 {
 		rt.Limits.Grace = own.Limits.Grace
 	}
-	if own.Vars != nil {
-		rt.Vars = own.Vars
-	}
 	if own.RetryDefaults != nil {
 		rt.RetryDefaults = own.RetryDefaults
 	}

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -280,4 +283,35 @@ output: ${{ steps.b.output.text }}
 			}
 		})
 	}
+}
+
+// When nobody approves a call, or answers a question, in the time of the host, the model is told.
+func TestApprovalExpires(t *testing.T) {
+	t.Run("approval", func(t *testing.T) { expires(t, "{name: test.quick, args: {n: 1}}", "nobody decided in time") })
+	t.Run("human.ask", func(t *testing.T) {
+		expires(t, "{name: human.ask, args: {question: Which?}}", "error: nobody answered in time")
+	})
+}
+
+// expires runs an agent whose call waits for a person, who does not come.
+func expires(t *testing.T, call, told string) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := script.Parse("s.yaml", []byte("turns:\n  - tool_calls: ["+call+"]\n  - {text: done, expect: {contains: \""+told+"\"}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt := busy(&checkpoint.Memory{}, &effects{})
+		rt.Models = map[string]runtime.Model{"m": m}
+		rt.Agents.ApprovalExpires = time.Hour
+		const agent = "agents: {a: {model: m, tools: [test.quick, human.ask], approval: {test.quick: pause}}}\nsteps:\n  it: {uses: agent, with: {prompt: go}}\noutput: ${{ steps.it.output.text }}\n"
+		out, err := load(t, []byte(head+agent)).Run(t.Context(), nil, rt)
+		if out.Status != workflow.StatusPaused || !out.Pauses[0].ExpiresAt.Equal(time.Now().Add(time.Hour)) {
+			t.Fatal(out.Status, out.Pauses, err)
+		}
+		time.Sleep(time.Hour)
+		outs, err := workflow.Sweep(t.Context(), rt, nil)
+		if err != nil || len(outs) != 1 || outs[0].Output != "done" {
+			t.Fatal(outs, err)
+		}
+	})
 }

@@ -183,7 +183,6 @@ func (c *crashChild) run(ctx context.Context, wf *workflow.Workflow) (result cra
 		c.rt.Models = map[string]runtime.Model{"m": loggedModel{model, c}, "busy": busyModel{}}
 	}
 	c.rt.Searchers = map[string]runtime.Searcher{"cellar": retriever.SQLite(filepath.Join(c.job.Dir, "cellar.db"), retriever.DatabaseOptions{})} // of this run alone
-	c.rt.Vars = map[string]string{"KIND": "read"}                                                                                                // not those of the run's beginning
 	for _, token := range c.job.Tokens {
 		out, _ := workflow.Resume(ctx, token, map[string]any{"decision": "approve"}, c.rt, nil)
 		result.Tried = append(result.Tried, codeOf(out))
@@ -194,9 +193,7 @@ func (c *crashChild) run(ctx context.Context, wf *workflow.Workflow) (result cra
 		out, _ = workflow.Recover(ctx, c.job.Run, c.rt, nil)
 	}
 	if codeOf(out) == "run.notFound" {
-		begins := *c.rt
-		begins.Vars = map[string]string{"KIND": "external"}
-		out, _ = wf.Run(ctx, nil, &begins)
+		out, _ = wf.Run(ctx, nil, c.rt)
 	}
 	for out.Status == workflow.StatusPaused {
 		p, ok := c.choose(out.Pauses)

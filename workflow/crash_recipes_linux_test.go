@@ -51,7 +51,7 @@ func always(want crashWant) func(*testing.T, []checkpoint.Record, []effect) cras
 func did(path string) any { return map[string]any{"did": path} }
 
 // crashRecipes combine the kinds, so that few walks cover all of them.
-var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed, crashSignals, crashCancelled, crashTalk, crashFinally, crashFinallyCancelled, crashTools, crashShown, crashKept, crashChosen, crashWhere}
+var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed, crashSignals, crashCancelled, crashTalk, crashFinally, crashFinallyCancelled, crashTools, crashShown, crashKept, crashChosen}
 
 func crashRecipeNamed(name string) *crashRecipe {
 	all := append(slices.Clone(crashRecipes), crashItems, crashQuestion)

@@ -48,7 +48,6 @@ type journalLeg struct {
 	Fails    map[string][]string       // how the first calls of a tool fail, by the argument as: network, lost or plain
 	Stops    string                    // the call in which the context is cancelled
 	Says     map[string]runtime.Effect // what tools say of themselves in this execution, instead of what they are
-	Vars     map[string]string         // of the installation
 	Fallback map[string][]string       // of models: n answers as m does
 	Files    string                    // the folder of local files; "": files
 	Denies   []string                  // the steps that a hook denies
@@ -287,7 +286,6 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	if p.leg.Fallback != nil {
 		rt.Models["n"], rt.Fallbacks = rt.Models["m"], p.leg.Fallback
 	}
-	rt.Vars = p.leg.Vars
 	return rt
 }
 

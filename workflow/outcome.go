@@ -117,7 +117,6 @@ type errorJSON struct {
 	Code     string           `json:"code"`
 	Message  string           `json:"message"`
 	Step     string           `json:"step,omitempty"`
-	Data     json.RawMessage  `json:"data,omitempty"`
 }
 
 // MarshalJSON writes the outcome as the command prints it. Members without a value are omitted, except
@@ -159,9 +158,6 @@ func (o *Outcome) json() outcomeJSON {
 	}
 	if e := o.Error(); e != nil {
 		out.Error = &errorJSON{Category: e.Category, Code: e.Code, Message: e.Err.Error(), Step: e.Step}
-		if e.Data != nil {
-			out.Error.Data = rawJSON(e.Data)
-		}
 	}
 	return out
 }

@@ -14,7 +14,6 @@ type Requires struct {
 	Models     []string `json:"models"` // those that are known; see Open
 	Tools      []string `json:"tools"`
 	Secrets    []string `json:"secrets"`
-	Vars       []string `json:"vars,omitempty"`       // of the installation, but those that may be missing
 	Retrievers []string `json:"retrievers,omitempty"` // those that are looked in, or written to
 	Rerankers  []string `json:"rerankers,omitempty"`
 	Embedders  []string `json:"embedders,omitempty"` // that the retrievers ask; see With
@@ -27,9 +26,6 @@ type Requires struct {
 func requiresOf(p *program.Program) Requires {
 	r := Requires{Models: names(p.Models), Tools: names(p.Tools), Secrets: names(p.Secrets),
 		Agents: slices.Sorted(maps.Keys(p.Recipe.AgentsInGo()))}
-	for _, u := range p.Vars {
-		r.Vars = append(r.Vars, u.Name)
-	}
 	for _, u := range p.Has.Open {
 		r.Open = append(r.Open, u.Name)
 	}
@@ -73,7 +69,7 @@ func (r *Requires) text(b *strings.Builder) {
 	for _, one := range []struct {
 		what string
 		list []string
-	}{{"models", r.Models}, {"tools", r.Tools}, {"secrets", r.Secrets}, {"vars", r.Vars},
+	}{{"models", r.Models}, {"tools", r.Tools}, {"secrets", r.Secrets},
 		{"retrievers", r.Retrievers}, {"rerankers", r.Rerankers}, {"embedders", r.Embedders},
 		{"skills", r.Skills}, {"agents in Go", r.Agents}} {
 		if len(one.list) > 0 {

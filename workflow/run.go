@@ -43,6 +43,5 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 	if err != nil {
 		return nil, err
 	}
-	_ = execution.CheckVars(c, wf.program, rt) // it is in the list
 	return rt.Diagnostics.Apply(c.Diagnostics), nil
 }

@@ -75,7 +75,6 @@ type terms struct {
 	Origin        map[string]string
 	Traced        bool // the worker has trace sinks
 	Search        bool // runs have search attributes
-	Vars          map[string]string
 	Fallbacks     map[string][]string
 	Agents        runtime.AgentLimits
 }
@@ -85,7 +84,7 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 	o := &offer{Terms: terms{Limits: limitsOf(rt.Limits), Budget: rt.Budget, Retry: rt.Retry,
 		RetryDefaults: rt.RetryDefaults, Approval: rt.Approval, Deny: rt.Deny, Interrupt: rt.Interrupt,
 		Answers: rt.Resume != nil, Origin: rt.Origin, Traced: len(rt.Trace) > 0,
-		Vars: rt.Vars, Fallbacks: rt.Fallbacks, Agents: rt.Agents}}
+		Fallbacks: rt.Fallbacks, Agents: rt.Agents}}
 	refuse := func(err error) *offer {
 		o.Refused = wire.FaultOf(err)
 		return o

@@ -389,7 +389,7 @@ func (r *run) newEngine(interrupt resume.Interrupt, by string) {
 		ID: r.id, Owner: "temporal", Now: r.start.At, Start: r.start, Interrupt: interrupt,
 		Limits: t.Limits.WithDefaults(), Parallel: min(r.program.Parallel(t.Limits), maxParallel), Budget: t.Budget,
 		Prices: t.Prices, Retry: t.Retry, Defaults: t.RetryDefaults, Durable: true, Kept: true,
-		Redact: r.caller.Redact, By: by, Beginning: engine.Beginning{Origin: t.Origin, Vars: t.Vars,
+		Redact: r.caller.Redact, By: by, Beginning: engine.Beginning{Origin: t.Origin,
 			Tools: r.caller.Changing(r.program)}, Adapters: r.caller,
 	})
 }

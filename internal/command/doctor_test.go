@@ -38,7 +38,7 @@ func TestDoctorAsksEndpoints(t *testing.T) {
 		{gone.URL, 8, host.CheckFail, map[string]host.CheckStatus{"here": host.CheckOK, "there": host.CheckFail}},
 	} {
 		path := filepath.Join(t.TempDir(), "braise.yaml")
-		text := fmt.Sprintf("store: sqlite:runs.db\nmodels:\n  here: {provider: openai, model: tiny, base_url: %q}\n  there: {provider: openai, model: tiny, base_url: %q}\n", srv.URL, tt.url)
+		text := fmt.Sprintf("store: \"memory:\"\nmodels:\n  here: {provider: openai, model: tiny, base_url: %q}\n  there: {provider: openai, model: tiny, base_url: %q}\n", srv.URL, tt.url)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

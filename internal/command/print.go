@@ -189,7 +189,7 @@ func (s *session) untold(list diagnostics.List) diagnostics.List {
 // configured are the codes of what a configuration would give a recipe.
 var configured = []diagnostics.Code{diagnostics.CodeMissingModel, diagnostics.CodeMissingSecret,
 	diagnostics.CodeMissingTool, diagnostics.CodeMissingRetriever, diagnostics.CodeMissingReranker,
-	diagnostics.CodeMissingVar, diagnostics.CodeNoFiles}
+	diagnostics.CodeNoFiles}
 
 // sayNoConfig says that there is no configuration, where a recipe lacks what one would give it.
 func (s *session) sayNoConfig(list diagnostics.List) {

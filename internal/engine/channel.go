@@ -29,7 +29,7 @@ func (r *Run) Takes(channel int, v any) (refused *machine.Failure, over bool) {
 // Send returns the events of a value from outside: the answers to the pauses of the steps that receive it and, unless
 // they consume it, a value in the channel. Take applies them, once they are in the store.
 func (r *Run) Send(channel int, v any) []journal.Event {
-	pauses, others := r.waitingFor(channel, v)
+	pauses, others := r.waitingFor(channel)
 	return r.actBy(r.sentEvents(r.program.Graph.Channels[channel].Name, v, pauses, others))
 }
 
@@ -47,10 +47,10 @@ func (r *Run) openReceive(t *machine.Task) {
 	r.pause(t, journal.PauseOpened{Pause: p})
 }
 
-// waitingFor returns the pauses of the steps that get a value sent to a channel, and whether the value is for
+// waitingFor returns the pauses of the steps that get the next value of a channel, and whether the value is for
 // others too: for the channel itself, or for steps whose pauses are not open yet.
-func (r *Run) waitingFor(channel int, v any) (pauses []*Pause, others bool) {
-	for _, t := range r.m.Receivers(channel, v) {
+func (r *Run) waitingFor(channel int) (pauses []*Pause, others bool) {
+	for _, t := range r.m.Receivers(channel) {
 		if i := slices.IndexFunc(r.waits.pauses, func(p *Pause) bool { return p.task == t }); i >= 0 {
 			pauses = append(pauses, r.waits.pauses[i])
 		}
@@ -82,7 +82,7 @@ func (r *Run) sentEvents(channel string, v any, pauses []*Pause, others bool) (e
 // takeSent applies a value from outside that is in the journal. The run keeps the value for its next generation, which
 // has it from the start.
 func (r *Run) takeSent(s sent) {
-	pauses, others := r.waitingFor(s.index, s.value)
+	pauses, others := r.waitingFor(s.index)
 	if others {
 		r.sent = append(r.sent, s)
 	}

@@ -24,7 +24,7 @@ func (r *Run) denies(t *machine.Task) *machine.Failure {
 	switch {
 	case f != nil && !sharing:
 		return f
-	case f != nil && t.Absorbed(f, isAgent): // else it ended the other run, and is tried again
+	case f != nil && t.Absorbed(isAgent): // else it ended the other run, and is tried again
 	case r.past.replaying && (!sharing || askedLater(t) || f == nil && past.Keeps(r.past.stands, path)):
 		return nil
 	default:

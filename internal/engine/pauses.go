@@ -74,15 +74,8 @@ func (r *Run) Pauses() []*Pause {
 	return r.waits.pauses
 }
 
-// Refuses returns the error if an answer to a pending pause is not what its step waits for, or no longer useful;
-// nil: it is.
+// Refuses returns the error if an answer to a pending pause is no longer useful; nil: it is.
 func (r *Run) Refuses(p *Pause, answer any) error {
-	switch yes, err := p.task.Takes(answer); {
-	case err != nil:
-		return misfit(p, fmt.Errorf("where of its step failed: %w", r.o.Redact.Error(err)))
-	case !yes:
-		return misfit(p, fmt.Errorf("it is not what the step waits for: where is false"))
-	}
 	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || r.mayRetry(p.task) {
 		return nil
 	}

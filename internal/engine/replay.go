@@ -44,7 +44,7 @@ type begunCall struct {
 func (r *Run) Resume(inputs map[string]any, was *past.Past, ended, undo bool) error {
 	events, from := was.Events, was.Definition.From
 	begun, own := r.now, r.o.Limits
-	r.recallVars(was)
+	r.recallTools(was.Tools)
 	r.prepare(inputs)
 	r.recallSpent(was.Before())
 	r.past.there, r.past.replaying = true, true

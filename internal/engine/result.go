@@ -28,8 +28,7 @@ func (r *Run) Err() error {
 	if r.ending.cause == ErrDrained && f.Category == string(runtime.CategoryCancelled) {
 		return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.drained", Err: f.Err}
 	}
-	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err,
-		Data: f.Data}
+	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
 }
 
 // Waits reports whether the run waits for an answer.

@@ -45,8 +45,8 @@ type Options struct {
 
 // Beginning is what a new run records of its host, see runtime.Runtime.
 type Beginning struct {
-	Origin, Vars map[string]string
-	Tools        map[string]runtime.ToolSpec // that may change, by name; each execution records those that are new
+	Origin map[string]string
+	Tools  map[string]runtime.ToolSpec // that may change, by name; each execution records those that are new
 }
 
 // Run is the state of a run: the fold of its events. It makes decisions but performs no actions: a driver carries out
@@ -85,13 +85,12 @@ type Run struct {
 
 // generations are the starts of a run from its first step.
 type generations struct {
-	generation int            // the number of generations so far
-	began      time.Time      // the first one
-	by         string         // see By
-	vars       map[string]any // that expressions of all of them read
-	before     Answers        // of earlier generations
-	sent       []sent         // values from outside that later generations have from the start
-	grants     []string       // approvals for the run, sorted; later generations keep them
+	generation int       // the number of generations so far
+	began      time.Time // the first one
+	by         string    // see By
+	before     Answers   // of earlier generations
+	sent       []sent    // values from outside that later generations have from the start
+	grants     []string  // approvals for the run, sorted; later generations keep them
 
 	seen, changed map[string]string // the fingerprints of tools as they were first seen, and how some have changed
 }
@@ -150,24 +149,12 @@ func (r *Run) Begin(inputs map[string]any, unknown []journal.UnknownCall) {
 
 // Record is Begin of a run that is not executed yet: Resume continues with its events.
 func (r *Run) Record(inputs map[string]any, unknown []journal.UnknownCall) {
-	r.takeVars(r.o.Vars)
 	r.prepare(inputs)
 	r.began, r.by = r.now, r.o.By
 	r.unsaved.events = append(r.unsaved.events, journal.Event{At: r.now, By: r.o.By,
 		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
-			Vars: r.o.Vars, Unknown: unknown, Rules: journal.Rules(r.program.Rules())}})
+			Unknown: unknown, Rules: journal.Rules(r.program.Rules())}})
 	r.before.ReadUnknown(unknown)
-}
-
-// ForkOf makes a new run one that shares what another run did: it has the vars of that. It comes before Begin.
-func (r *Run) ForkOf(begun *journal.Begun) { r.o.Vars = begun.Vars }
-
-// takeVars takes the vars of the run's beginning.
-func (r *Run) takeVars(vars map[string]string) {
-	r.vars = make(map[string]any, len(vars))
-	for _, name := range value.SortedKeys(vars) {
-		r.vars[name] = vars[name]
-	}
 }
 
 // By returns who started the run, or gave the last answer whose giver is known; "": nobody is known.
@@ -183,12 +170,6 @@ func (r *Run) servesFrom(e *journal.Event) {
 			r.by = cmp.Or(e.By, r.by)
 		}
 	}
-}
-
-// recallVars takes the vars of the beginning of a journal, and the tools that its executions have seen.
-func (r *Run) recallVars(was *past.Past) {
-	r.takeVars(was.Begun.Vars)
-	r.recallTools(was.Tools)
 }
 
 // noteExecution records that this process begins to execute the run. Nothing else that it does is recorded before.
@@ -272,12 +253,11 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 		MaxParallel: parallel, MaxItems: r.o.Limits.MaxItems, WallTime: wall, WallTimeName: name,
 		Grace:    r.o.Limits.Grace,
 		MaxTasks: r.o.Limits.MaxSteps, MaxOutput: r.o.Limits.MaxOutputBytes, MaxOutputs: r.o.Limits.MaxRunBytes,
-		MaxMemory: r.o.Limits.MaxRunBytes,
+		MaxMemory: r.o.Limits.MaxRunBytes, Errors: r.program.Rules().Errors,
 		Run: func() map[string]any {
 			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version,
 				"started_at": r.began.UTC().Format(time.RFC3339)}
 		},
-		Vars: func() map[string]any { return r.vars },
 		Told: r.toldOf, Denies: r.denies,
 	})
 }

@@ -184,7 +184,7 @@ func (r *Run) shareEnd(
 			end.Failure = expired(t, p)
 		}
 	}
-	if end.Failure != nil && !t.Stopped() && !t.Absorbed(end.Failure, isAgent) {
+	if end.Failure != nil && !t.Stopped() && !t.Absorbed(isAgent) {
 		return false // it ended the run, and is tried again
 	}
 	if !end.Call {
@@ -212,7 +212,7 @@ func (r *Run) shareTimer(path string, what journal.TimerDue) {
 		return
 	}
 	t := r.past.armed[i].Task
-	if t.Absorbed(r.m.TimedOut(t), isAgent) {
+	if t.Absorbed(isAgent) {
 		r.past.armed = slices.Delete(r.past.armed, i, i+1)
 		r.record(t, path, what)
 	}
@@ -242,7 +242,7 @@ func (r *Run) asksOther(t *machine.Task, question string) bool {
 func (r *Run) give(path string, end journal.CallGiven) bool {
 	n := r.m.Decided()
 	t := r.m.WithoutSlot(path)
-	if t == nil || end.Failure != nil && !t.Absorbed(end.Failure, isAgent) {
+	if t == nil || end.Failure != nil && !t.Absorbed(isAgent) {
 		return false
 	}
 	r.m.Give(t, end.Output, end.Failure)
@@ -342,7 +342,7 @@ func (r *Run) Redefine(
 	inputs map[string]any, was *past.Past, stands map[string]bool, closing []journal.Event, what journal.Redefined,
 ) {
 	r.clock.Used = was.Worked
-	r.recallVars(was)
+	r.recallTools(was.Tools)
 	r.prepare(inputs)
 	r.recallSpent(was.Events)
 	r.noteExecution()

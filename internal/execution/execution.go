@@ -75,9 +75,6 @@ func Admit(c *call.Caller, p *program.Program, rt *runtime.Runtime, input any) (
 	if err == nil {
 		err = c.Unpriced()
 	}
-	if err == nil {
-		err = CheckVars(c, p, rt)
-	}
 	if err != nil {
 		return nil, err
 	}

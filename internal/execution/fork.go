@@ -74,7 +74,6 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 			}
 			return r.Flush()
 		}
-		r.Engine.ForkOf(&x.past.Begun)
 		outputs, err := fitting(p, x.past.Last, outputs, q.Dry)
 		if err != nil {
 			return err

@@ -1,8 +1,6 @@
 package execution
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,7 +8,6 @@ import (
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -83,31 +80,6 @@ func lacks(c *call.Caller) (list diagnostics.List) {
 		}
 	}
 	return list
-}
-
-// CheckVars adds to the diagnostics of c the vars that a new run of a program lacks, which has those of its beginning
-// for good. The error is about the first; nil: it has them.
-func CheckVars(c *call.Caller, p *program.Program, rt *runtime.Runtime) (err error) {
-	for _, u := range p.Vars {
-		if _, ok := rt.Vars[u.Name]; ok {
-			continue
-		}
-		d := diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
-			Code: diagnostics.CodeMissingVar, Position: u.Pos,
-			Message: fmt.Sprintf("no var named %q is configured; an expression reads it", u.Name),
-			Hint: cmp.Or(diagnostics.DidYouMean(u.Name, value.SortedKeys(rt.Vars)),
-				"give it under vars in braise.yaml, or read vars?."+u.Name+" where it may be missing")}
-		if why := rt.NoVars[u.Name]; why != "" {
-			why, d.Hint, _ = strings.Cut(why, "\n  hint: ")
-			d.Message += ": " + why
-		}
-		c.Diagnostics = append(c.Diagnostics, d)
-		if err == nil {
-			err = program.ConfigError(diagnostics.CodeMissingVar, "%s: %s%s", d.Position, d.Message,
-				program.HintLine(d.Hint))
-		}
-	}
-	return err
 }
 
 // complete refuses a run if a step that has not ended lacks something, and Complete asks for this check.

@@ -197,9 +197,6 @@ func (c *sending) checkAnswer() error {
 	if err == nil {
 		err = engine.RaisedEnough(p, v)
 	}
-	if err == nil {
-		err = c.expects(p, v)
-	}
 	if err != nil {
 		return Unfit(err)
 	}

@@ -300,12 +300,7 @@ func (c *compiler) name(
 	if v, ref, ok := c.scope.variable(id.Value); ok {
 		p.root, p.ref = rootVar, ref
 		if v.Noted {
-			read := Ref{Kind: RefVar, Name: v.Name, Optional: true, Pos: c.at(id)}
-			if len(members) > 0 {
-				read.Field, _ = fieldName(members[0])
-				read.Optional = members[0].Optional
-			}
-			c.refs = append(c.refs, read)
+			c.refs = append(c.refs, Ref{Kind: RefVar, Name: v.Name, Optional: true, Pos: c.at(id)})
 		}
 		return v.Type.static(), members, true
 	}

@@ -166,7 +166,7 @@ func (o object) finally() FinallyBegun {
 }
 
 func (o object) begun() Begun {
-	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.texts("vars"), o.unknown(),
+	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.unknown(),
 		o.rules()}
 }
 

@@ -221,9 +221,6 @@ func ended(after int64, output any, failure *machine.Failure) map[string]any {
 
 func (w *Begun) members() map[string]any {
 	data := map[string]any{"inputs": w.Inputs}
-	if len(w.Vars) > 0 {
-		data["vars"] = w.Vars
-	}
 	addInterrupt(data, w.Interrupt)
 	addParallel(data, w.Parallel)
 	if len(w.Origin) > 0 {

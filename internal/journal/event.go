@@ -54,7 +54,6 @@ type (
 		Interrupt resume.Interrupt
 		Parallel  int               // maximum number of concurrent calls; 0: not known
 		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
-		Vars      map[string]string // that expressions read; nil: none
 		Unknown   []UnknownCall     // of a fork: shared calls with unknown outcome
 		Rules
 	}

@@ -10,6 +10,9 @@ type Rules struct {
 	// Retrieves says that an agent whose retrieve has no top_k retrieves as many documents as a step. Without it that
 	// agent retrieves none.
 	Retrieves bool
+	// Errors says that the error of a step, as expressions see it, has the reason, the status and the step that failed
+	// first. Without it there are the category, the code and the message.
+	Errors bool
 }
 
 func (r Rules) addTo(data map[string]any) {
@@ -22,8 +25,12 @@ func (r Rules) addTo(data map[string]any) {
 	if r.Retrieves {
 		data["retrieves"] = true
 	}
+	if r.Errors {
+		data["errors"] = true
+	}
 }
 
 func (o object) rules() Rules {
-	return Rules{Listed: o.yes("listed"), Escaped: o.yes("escaped"), Retrieves: o.yes("retrieves")}
+	return Rules{Listed: o.yes("listed"), Escaped: o.yes("escaped"), Retrieves: o.yes("retrieves"),
+		Errors: o.yes("errors")}
 }

@@ -246,7 +246,7 @@ func (r *Run) newEngine(now time.Time) *engine.Run {
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact,
 		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.spec.By,
-		Beginning: engine.Beginning{Origin: r.rt.Origin, Vars: r.rt.Vars, Tools: r.Caller.Changing(r.spec.Program)},
+		Beginning: engine.Beginning{Origin: r.rt.Origin, Tools: r.Caller.Changing(r.spec.Program)},
 		Adapters:  r.Caller,
 	}
 	if r.Caller.Hooked() {

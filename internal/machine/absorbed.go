@@ -2,9 +2,9 @@ package machine
 
 // Absorbed reports whether a body goes on after a failure of t: the step, or one around it, has an on_error for it, or
 // stands where failures are collected. Otherwise the run fails. tells says that a call is told of failures inside it.
-func (t *Task) Absorbed(f *Failure, tells func(*Task) bool) bool {
+func (t *Task) Absorbed(tells func(*Task) bool) bool {
 	for ; t != nil; t = t.frame.parent {
-		if n := t.Node(); n != nil && (t.item >= 0 && n.Foreach.Collect || t.handles(f)) {
+		if n := t.Node(); n != nil && (t.item >= 0 && n.Foreach.Collect || n.OnError.Continue || n.OnError.Set != nil) {
 			return true
 		}
 		owner := t.frame.parent
@@ -19,17 +19,4 @@ func (t *Task) Absorbed(f *Failure, tells func(*Task) bool) bool {
 		}
 	}
 	return false
-}
-
-// handles reports whether the on_error of the step of t is for a failure.
-func (t *Task) handles(f *Failure) bool {
-	on := &t.Node().OnError
-	if !on.Continue && on.Set == nil {
-		return false
-	}
-	if on.When == nil {
-		return true
-	}
-	yes, err := on.When.Bool(t.Failing(f))
-	return yes && err == nil
 }

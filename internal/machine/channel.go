@@ -62,7 +62,7 @@ func (t *Task) channel() *channel { return &t.frame.channels[t.Node().Channel] }
 // send executes a Send. A value that cannot become the step's own output is not sent.
 func (m *Machine) send(t *Task, v any) {
 	c := t.channel()
-	if failure := c.full(v); failure != nil {
+	if failure := c.full(); failure != nil {
 		m.end(t, nil, unknown, failure)
 		return
 	}
@@ -72,8 +72,8 @@ func (m *Machine) send(t *Task, v any) {
 }
 
 // full refuses a value that nobody takes and that the channel has no room for.
-func (c *channel) full(v any) *Failure {
-	if c.Kind != QueueChannel || len(c.values) < QueueCapacity || len(c.next(v)) > 0 {
+func (c *channel) full() *Failure {
+	if c.Kind != QueueChannel || len(c.values) < QueueCapacity {
 		return nil
 	}
 	return &Failure{Category: "limit", Code: "channel.full",
@@ -82,7 +82,7 @@ func (c *channel) full(v any) *Failure {
 
 // put gives a value to the waiting receivers, and keeps it if the channel does.
 func (m *Machine) put(c *channel, v any) {
-	receivers := c.next(v)
+	receivers := c.next()
 	switch {
 	case c.Kind == ValueChannel:
 		c.values = []any{v}
@@ -94,46 +94,27 @@ func (m *Machine) put(c *channel, v any) {
 	}
 }
 
-// next returns the waiting receivers that get a value: of a queue the first one that takes it.
-func (c *channel) next(v any) (list []*Task) {
-	for _, t := range c.receivers {
-		if yes, err := t.Takes(v); !yes || err != nil {
-			continue
-		}
-		if list = append(list, t); c.Kind == QueueChannel {
-			break
-		}
+// next returns the waiting receivers that get the next value: of a queue the first one.
+func (c *channel) next() []*Task {
+	if c.Kind == QueueChannel {
+		return slices.Clone(c.receivers[:min(1, len(c.receivers))])
 	}
-	return list
-}
-
-// first finds the first value that a receiver takes; -1: there is none. The error is that of the last one that its
-// condition failed for.
-func (c *channel) first(t *Task) (at int, unread error) {
-	for i, v := range c.values {
-		switch yes, err := t.Takes(v); {
-		case err != nil:
-			unread = err
-		case yes:
-			return i, nil
-		}
-	}
-	return -1, unread
+	return slices.Clone(c.receivers)
 }
 
 // receive executes a Receive.
 func (m *Machine) receive(t *Task) {
 	c, n := t.channel(), t.Node()
-	at, unread := c.first(t)
 	switch {
-	case at >= 0:
-		v := c.values[at]
+	case len(c.values) > 0:
+		v := c.values[0]
 		if c.Kind == QueueChannel {
-			c.values = slices.Delete(c.values, at, at+1)
+			c.values = slices.Delete(c.values, 0, 1)
 		}
 		m.end(t, v, unknown, nil)
 	case n.OnEmpty.Fail:
-		m.end(t, nil, unknown, &Failure{Category: "tool", Code: "channel.empty", Err: c.empty(t, unread)})
+		m.end(t, nil, unknown, &Failure{Category: "tool", Code: "channel.empty",
+			Err: fmt.Errorf("there is no value in channel %q", c.Name)})
 	case n.OnEmpty.Set != nil:
 		v, err := n.OnEmpty.Set.Eval(t)
 		if err != nil {
@@ -149,17 +130,6 @@ func (m *Machine) receive(t *Task) {
 		}
 		m.wait(t)
 	}
-}
-
-// empty is the error of a receiver for which there is no value.
-func (c *channel) empty(t *Task, unread error) error {
-	switch {
-	case unread != nil:
-		return fmt.Errorf("there is no value in channel %q that matches where: %w", c.Name, unread)
-	case t.Node().Where != nil:
-		return fmt.Errorf("there is no value in channel %q that matches where", c.Name)
-	}
-	return fmt.Errorf("there is no value in channel %q", c.Name)
 }
 
 // leave takes a task from those that wait for a value.
@@ -186,15 +156,15 @@ func (t *Task) ReceiveTimeout() *Failure {
 			t.Path(), t.channel().Name, t.Node().Timeout)}
 }
 
-// Receivers returns the tasks that would get a value v from outside now. channel is the index of a channel
+// Receivers returns the tasks that would get a value from outside now. channel is the index of a channel
 // of the run's own file, here and in Refuses and Send.
-func (m *Machine) Receivers(channel int, v any) []*Task { return m.root.channels[channel].next(v) }
+func (m *Machine) Receivers(channel int) []*Task { return m.root.channels[channel].next() }
 
 // Refuses returns the error if Send cannot take a value; nil: it can.
 func (m *Machine) Refuses(channel int, v any) *Failure {
 	_, failure := m.measure("value", v, unknown, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
 	if failure == nil {
-		failure = m.root.channels[channel].full(v)
+		failure = m.root.channels[channel].full()
 	}
 	return failure
 }

@@ -17,7 +17,7 @@ func (m *Machine) end(t *Task, output any, extent value.Extent, failure *Failure
 	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
 	switch {
 	case t.timeout:
-		failure = m.TimedOut(t)
+		failure = m.timedOut(t)
 	case failure != nil && t.stopped:
 		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: failure.Err}
 	}
@@ -68,19 +68,11 @@ func (m *Machine) end(t *Task, output any, extent value.Extent, failure *Failure
 func (m *Machine) handle(t *Task, failure *Failure) (output any, left *Failure) {
 	on := &t.Node().OnError
 	cancelled := failure.Category == "cancelled"
-	if on.When != nil && !cancelled {
-		switch yes, err := on.When.Bool(t.Failing(failure)); {
-		case err != nil:
-			return nil, exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
-		case !yes:
-			return nil, failure
-		}
-	}
-	t.handled = on.Continue && (on.When == nil || !cancelled)
+	t.handled = on.Continue
 	if on.Set == nil || cancelled {
 		return nil, failure
 	}
-	set, err := on.Set.Eval(t.Failing(failure))
+	set, err := on.Set.Eval(t)
 	if err != nil {
 		return nil, exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
 	}

@@ -7,6 +7,7 @@
 package machine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/braise-run/braise/internal/expr"
@@ -93,8 +94,6 @@ type Node struct {
 // exchange is what a node gets from others or tells them.
 type exchange struct {
 	OnEmpty OnEmpty // of a Receive
-	// Where says whether a Receive takes a value, or a Wait an event: VarGiven is that. nil: any.
-	Where *expr.Program
 	// Messages are those of a Call that asks a model; nil: it has none.
 	Messages *Messages
 }
@@ -129,7 +128,6 @@ type Foreach struct {
 
 // OnError says what an execution's failure does to the step.
 type OnError struct {
-	When     *expr.Program // in the environment of [Task.Failing]; nil: always, else a failure of the step
 	Continue bool
 	Set      *expr.Template // nil: no replacement
 }
@@ -170,17 +168,22 @@ type Failure struct {
 
 	Reason string // of a call, see package retry; "": none, or nothing reads it
 	Status int    // by which the other side answered: an HTTP status, an exit code; 0: likewise
-	Data   any    // of a Fail; nil: none
 }
 
-// Value is the failure as expressions see it that read a step.
+// all is all that is known of the failure of a task, as expressions see it.
+func (f *Failure) all(t *Task) map[string]any {
+	v := map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error(), "reason": f.Reason,
+		"status": nil, "step": cmp.Or(f.Path, t.Path())}
+	if f.Status != 0 {
+		v["status"] = int64(f.Status)
+	}
+	return v
+}
+
+// Value is the failure of one of many, an item or a branch, as expressions see it.
 func (f *Failure) Value() any {
 	if f == nil {
 		return nil
 	}
-	v := map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
-	if f.Data != nil {
-		v["data"] = f.Data
-	}
-	return v
+	return map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
 }

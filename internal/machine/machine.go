@@ -55,9 +55,9 @@ type Options struct {
 	MaxTasks     int                   // steps and items; those of bodies count each time
 	MaxOutput    int                   // bytes of one output or input, as JSON
 	MaxMemory    int                   // bytes that all of that takes, by value.Weight; 0: any
+	Errors       bool                  // expressions see all of the error of a step, see [Failure.Value]
 	MaxOutputs   int                   // bytes of all that the run keeps: outputs, items, inputs of files
 	Run          func() map[string]any // makes what expressions see as run; called at most once
-	Vars         func() map[string]any // what they see as vars
 	// Told is what expressions see as finish, usage and calls of a task's step; nil: all are null.
 	Told func(t *Task, what string) any
 	// Denies is called when a task has begun and before it runs: the failure with which it ends instead; nil: it runs.

@@ -223,5 +223,5 @@ func failOnPurpose(input any) *Failure {
 	if code == "" {
 		code = "fail"
 	}
-	return &Failure{Category: "tool", Code: code, Err: errors.New(message), Data: fields["data"]}
+	return &Failure{Category: "tool", Code: code, Err: errors.New(message)}
 }

@@ -88,8 +88,8 @@ func (m *Machine) stopOlder(t *Task) {
 
 var errGrace = errors.New("cancelled: another step failed and the grace period is over")
 
-// TimedOut is the failure of a task whose time is over.
-func (m *Machine) TimedOut(t *Task) *Failure {
+// timedOut is the failure of a task whose time is over.
+func (m *Machine) timedOut(t *Task) *Failure {
 	if n := t.Node(); n != nil && n.WallTime {
 		return &Failure{Category: "limit", Code: "limits.wall_time", Err: m.timeoutError(t)}
 	}

@@ -156,14 +156,6 @@ func (t *Task) Run() map[string]any {
 	return m.run
 }
 
-// Vars returns what expressions see as vars.
-func (t *Task) Vars() map[string]any {
-	if of := t.frame.m.opts.Vars; of != nil {
-		return of()
-	}
-	return nil
-}
-
 // visible returns a visible step.
 func (t *Task) visible(ref expr.StepRef) *Task {
 	f := t.frame
@@ -189,10 +181,7 @@ func (t *Task) told(what string) any {
 // Step returns the state of a visible step.
 func (t *Task) Step(ref expr.StepRef) (status string, output, err any) {
 	s := t.visible(ref)
-	if s.failure != nil {
-		err = s.failure.Value()
-	}
-	return s.status.String(), s.output, err
+	return s.status.String(), s.output, s.failed()
 }
 
 // Var returns the item (index 0) or its number (index 1) of the foreach that is up bodies
@@ -203,8 +192,6 @@ func (t *Task) Var(up, index int) any {
 		inside, t = t.frame, t.frame.outside()
 	}
 	switch index {
-	case VarVars:
-		return t.Vars()
 	case 0:
 		return t.value
 	case 1:
@@ -234,10 +221,7 @@ func (e ended) Step(ref expr.StepRef) (status string, output, err any) {
 	if ref.Up > 0 || ref.Index != int(e.node) {
 		return e.Task.Step(ref)
 	}
-	if e.failure != nil {
-		err = e.failure.Value()
-	}
-	return e.status.String(), e.output, err
+	return e.status.String(), e.output, e.failed()
 }
 
 func (e ended) Told(ref expr.StepRef, what string) any {
@@ -247,14 +231,8 @@ func (e ended) Told(ref expr.StepRef, what string) any {
 	return e.told(what)
 }
 
-// The variables of conditions about one thing: a failure, or a value that somebody gives to the task.
-const (
-	VarError = 101
-	VarGiven = 102
-)
-
-// VarVars is the variable that holds Options.Vars. It differs from those above: a condition may read both.
-const VarVars = 104
+// VarError is the variable of conditions about a failure.
+const VarError = 101
 
 // about is the environment of a task with such a variable.
 type about struct {
@@ -272,18 +250,15 @@ func (a about) Var(up, index int) any {
 
 // Failing returns the environment for what is said about a failure of the task.
 func (t *Task) Failing(f *Failure) expr.Env {
-	return about{t, VarError, map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error(),
-		"reason": f.Reason, "status": int64(f.Status), "step": cmp.Or(f.Path, t.Path()), "data": f.Data}}
+	return about{t, VarError, f.all(t)}
 }
 
-// Takes reports whether a waiting task takes a value or an event. If its condition fails, it does not: the error says
-// why.
-func (t *Task) Takes(v any) (bool, error) {
-	n := t.Node()
-	if n == nil || n.Where == nil {
-		return true, nil
+// failed is the error of the task as expressions see it that read the step; nil: it has not failed.
+func (t *Task) failed() any {
+	if t.failure == nil || !t.frame.m.opts.Errors {
+		return t.failure.Value()
 	}
-	return n.Where.Bool(about{t, VarGiven, v})
+	return t.failure.all(t)
 }
 
 // Owner returns the task whose body t is in; nil for a step of the recipe's own.

@@ -33,7 +33,7 @@ type agentDef struct {
 	Loop                agentloop.Loop
 	delegates, handoffs []string // ids
 
-	// instructions and the like read inputs, consts, vars and run only; approvalTo nil: anybody
+	// instructions and the like read inputs, consts and run only; approvalTo nil: anybody
 	instructions, thread, resource, cwd, approvalTo *expr.Template
 	choices                                         []choice      // by expressions, likewise
 	until                                           *expr.Program // reads the progress, too; nil: none
@@ -138,7 +138,6 @@ func (s *stepCompiler) needOfAgent(def *agentDef, a *recipe.Agent) []string {
 		}
 		return f.Value.Pos
 	}
-	s.noteVars(def.refs())
 	l, models := def.mayBe()
 	for _, name := range models {
 		s.needOptions(name, a.Spec)
@@ -210,13 +209,13 @@ func nameOfOther(id string) string { return strings.ReplaceAll(id, "/", ".") }
 
 // agentEnv is the environment of an agent's expressions.
 type agentEnv struct {
-	inputs, consts, run, vars map[string]any
-	progress                  agentloop.Progress
+	inputs, consts, run map[string]any
+	progress            agentloop.Progress
 }
 
 // EnvOf returns the environment of the expressions of an agent that runs in t.
 func EnvOf(t *machine.Task) agentEnv {
-	return agentEnv{inputs: t.Inputs(), consts: t.Consts(), run: t.Run(), vars: t.Vars()}
+	return agentEnv{inputs: t.Inputs(), consts: t.Consts(), run: t.Run()}
 }
 
 func (e *agentEnv) Inputs() map[string]any { return e.inputs }
@@ -229,12 +228,10 @@ func (e *agentEnv) Step(expr.StepRef) (status string, _, _ any) { return "", nil
 
 func (e *agentEnv) Told(expr.StepRef, string) any { return nil }
 
-// Var returns vars, or one of untilVars.
+// Var returns one of untilVars.
 func (e *agentEnv) Var(_, index int) any {
 	p := &e.progress
 	switch index {
-	case machine.VarVars:
-		return e.vars
 	case 0:
 		return int64(p.StepsDone)
 	case 1:

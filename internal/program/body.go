@@ -193,7 +193,7 @@ func (c *compiler) template(v *recipe.Value, names *expr.Scope) (*expr.Template,
 	return t, refs
 }
 
-// noteReads notes whether the calls of an agent are read, and the error of a step that fails, and which vars are.
+// noteReads notes whether the calls of an agent are read and the error of a step that fails.
 func (c *compiler) noteReads(refs []expr.Ref) {
 	for i := range refs {
 		if refs[i].Kind == expr.RefStep {
@@ -201,19 +201,10 @@ func (c *compiler) noteReads(refs []expr.Ref) {
 			if refs[i].Field == "messages" {
 				*c.readsMessages(refs[i].Name) = true
 			}
+			c.has.StepErrors = c.has.StepErrors || refs[i].Field == "error"
 		}
-		c.has.Errors = c.has.Errors || refs[i].Kind == expr.RefVar && refs[i].Name == errorVar
-	}
-	c.noteVars(refs)
-}
-
-// noteVars notes which vars are read. One that is read anywhere with ?. may be missing.
-func (c *compiler) noteVars(refs []expr.Ref) {
-	for _, r := range refs {
-		if r.Kind == expr.RefVar && r.Name == varsVar.Name && r.Field != "" {
-			u := c.need(useVar, r.Field, r.Pos, "")
-			u.optional = u.optional || r.Optional
-		}
+		c.has.Errors = c.has.Errors || c.has.StepErrors && c.rules.Errors ||
+			refs[i].Kind == expr.RefVar && refs[i].Name == errorVar
 	}
 }
 

@@ -43,15 +43,6 @@ func (s *stepCompiler) compileReceive(src *recipe.Receive, names *expr.Scope) {
 		s.node.OnEmpty.Set = t
 		s.refer(refs)
 	}
-	s.where(src.Where, "value", names)
-}
-
-// where lowers the condition over what a step waits for, which it reads as name.
-func (s *stepCompiler) where(src recipe.Condition, name string, names *expr.Scope) {
-	if src.Text != "" {
-		s.has.Wheres = true
-		s.node.Where = s.condition(src, withVar(names, expr.Var{Name: name, Index: machine.VarGiven}))
-	}
 }
 
 // users are the steps of one execution of a file that use a channel, by path.

@@ -66,15 +66,14 @@ func (c *compiler) choicesOf(def *agentDef, a *recipe.Agent, names *expr.Scope) 
 
 // namesOfAgents are what the expressions of the step's agents read. What only the step reads has a hint.
 func (s *stepCompiler) namesOfAgents(inner *expr.Scope) expr.Scope {
-	const hint = "an agent reads inputs, consts, vars and run: let a sub-recipe with an input do the step"
+	const hint = "an agent reads inputs, consts and run: let a sub-recipe with an input do the step"
 	hints := map[string]string{}
 	for ; inner != nil; inner = inner.Outer {
 		for _, v := range inner.Vars {
 			hints[v.Name] = hint
 		}
 	}
-	return expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Stored: s.stored, Vars: []expr.Var{varsVar},
-		Hints: hints}
+	return expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Stored: s.stored, Hints: hints}
 }
 
 // untilVars are the names that an agent's until reads in addition to inputs, consts and run.
@@ -85,7 +84,7 @@ func (c *compiler) untilVars() []expr.Var {
 	object := func(members map[string]any) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": false, "properties": members}
 	}
-	vars := []expr.Var{varsVar}
+	var vars []expr.Var
 	for i, v := range []struct {
 		name   string
 		schema map[string]any

@@ -58,15 +58,15 @@ type Has struct {
 
 	Overlaps bool // calls of some agent may overlap
 	Reads    bool // some expression reads steps.ID.calls
-	Errors   bool // some expression reads the error of a step that fails
-	Wheres   bool // some step waits for a certain value or event
-	URLs     bool // some expression puts something into the URL of a request
+	// Errors says that some expression reads why a call failed: when of a retry, or the error of a step. StepErrors
+	// says that one reads the error of a step.
+	Errors, StepErrors bool
+	URLs               bool // some expression puts something into the URL of a request
 
 	Retrieves bool // an agent retrieves documents, and does not say how many
 
 	Options []Use // that models are given, each OPTION MODEL
 	Open    []Use // models, skills and tools, where expressions may name others than are known
-	Vars    []Use // of the installation, that expressions read, and none with ?.; without steps
 }
 
 // StepLimits says what some step of a program limits, so that it pauses: anything, cost, time, calls of tools.
@@ -85,7 +85,6 @@ type Use struct {
 	Step     string // the first step that needs it; "" when only requires names it
 	Required bool   // requires names it
 	called   bool   // of a tool: a step or a rollback calls it, not only agents
-	optional bool   // of a var: some expression reads it with ?.
 }
 
 // MaxSteps limits the steps of a recipe. Those of bodies and sub-recipes count once for each place that uses them.
@@ -126,11 +125,10 @@ func compile(
 		files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
 		shapes: map[*recipe.Value]shape{}, whens: map[*recipe.Retry]*expr.Program{},
 		tools: map[*recipe.Tool]*Tool{},
-		uses:  [8]map[string]*Use{{}, {}, {}, {}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
+		uses:  [7]map[string]*Use{{}, {}, {}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
 	}
 	top := c.file(r)
 	c.has.Options, c.has.Open = c.sorted(useOption), c.sorted(useOpen)
-	c.has.Vars = slices.DeleteFunc(c.sorted(useVar), func(u Use) bool { return u.optional })
 	p := &Program{
 		Recipe: r, Graph: top.graph, Inputs: top.inputs, Steps: top.steps, Calls: c.calls,
 		Models: c.sorted(useModel), Tools: c.sorted(useTool), Secrets: c.sorted(useSecret),
@@ -138,7 +136,8 @@ func compile(
 		Waits: c.waits, Has: c.has, StepLimits: c.stepLimits,
 	}
 	p.rules, p.others = rules, &ruled{
-		matter:  Rules{Listed: p.hasAgents(), Escaped: c.has.URLs, Retrieves: c.has.Retrieves},
+		matter: Rules{Listed: p.hasAgents(), Escaped: c.has.URLs, Retrieves: c.has.Retrieves,
+			Errors: c.has.StepErrors},
 		compile: func(rules Rules) (*Program, error) { return compile(r, nil, from, stored, rules) },
 	}
 	p.OwnTools = c.ownTools()
@@ -189,7 +188,6 @@ const (
 	usePort
 	useOption
 	useOpen
-	useVar
 )
 
 // compiler is the state of one Compile.
@@ -202,7 +200,7 @@ type compiler struct {
 	stored bool  // see CompileStored
 	rules  Rules
 	outside
-	uses   [8]map[string]*Use
+	uses   [7]map[string]*Use
 	calls  []*Call
 	shapes map[*recipe.Value]shape         // of values as written
 	whens  map[*recipe.Retry]*expr.Program // of the defaults of files
@@ -315,7 +313,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 		schemas[in.Name] = in.SchemaJSON
 	}
 	names := expr.Scope{Inputs: schemas, Consts: consts, Stored: c.stored}
-	names.Vars, names.Hints = []expr.Var{varsVar}, knownElsewhere
+	names.Hints = knownElsewhere
 	if !r.InTool() { // else its file has done it
 		c.defaultWhens(r, names)
 	}

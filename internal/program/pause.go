@@ -83,6 +83,5 @@ func (s *stepCompiler) compileWait(w *recipe.Wait, names *expr.Scope) {
 	if w.Timeout > 0 {
 		parts["timeout"] = expr.Literal(w.Timeout.String())
 	}
-	s.where(w.Where, "event", names)
 	s.arguments(WaitTime, parts)
 }

@@ -35,7 +35,6 @@ func (s *stepCompiler) retryOf(defaults *recipe.Retry, names *expr.Scope) *Retry
 
 // defaultWhens compiles the conditions of defaults.retry, which know nothing of steps.
 func (c *compiler) defaultWhens(r *recipe.Recipe, names expr.Scope) {
-	names.Vars = []expr.Var{varsVar}
 	for _, kind := range []CallKind{ModelCall, ToolCall, RetrieverCall, MemoryCall} {
 		if d := r.Defaults.Retry[string(kind)]; d != nil && d.When.Text != "" {
 			p, list := withError(&names, c).Condition(source(d.When.Text, d.When.Pos, d.When.Offset, d.When.Indent))
@@ -47,12 +46,8 @@ func (c *compiler) defaultWhens(r *recipe.Recipe, names expr.Scope) {
 	}
 }
 
-// varsVar is how expressions read the settings of the installation.
-var varsVar = expr.Var{Name: "vars", Index: machine.VarVars, Noted: true}
-
 // knownElsewhere are hints for names that only some conditions know.
-var knownElsewhere = map[string]string{errorVar: "on_error and retry know it; elsewhere it is steps.ID.error",
-	"value": "where of a receive step knows it", "event": "where of a wait step knows it"}
+var knownElsewhere = map[string]string{errorVar: "when of retry knows it; elsewhere it is steps.ID.error"}
 
 // errorVar is the name by which conditions over a failure read it.
 const errorVar = "error"
@@ -61,7 +56,7 @@ const errorVar = "error"
 func withError(names *expr.Scope, c *compiler) *expr.Scope {
 	return withVar(names, expr.Var{Name: errorVar, Index: machine.VarError, Noted: true, Type: c.typeOf(closed(shape{
 		"category": textShape(), "code": textShape(), "message": textShape(), "reason": textShape(),
-		"status": shape{"type": "integer"}, "step": textShape(), "data": shape{}}))})
+		"status": shape{"type": []any{"integer", "null"}}, "step": textShape()}))})
 }
 
 // withVar adds a variable to names, unless the recipe has given its name to an item.

@@ -12,14 +12,18 @@ type Rules struct {
 	// Retrieves says that an agent whose retrieve has no top_k retrieves as many documents as a step. Without it that
 	// agent retrieves none.
 	Retrieves bool
+	// Errors says that the error of a step, as expressions see it, has the reason, the status and the step that failed
+	// first. Without it there are the category, the code and the message.
+	Errors bool
 }
 
 // Now are the rules of runs that begin.
-var Now = Rules{Listed: true, Escaped: true, Retrieves: true}
+var Now = Rules{Listed: true, Escaped: true, Retrieves: true, Errors: true}
 
 // among returns the rules that matter where only those of the other matter.
 func (r Rules) among(of Rules) Rules {
-	return Rules{r.Listed && of.Listed, r.Escaped && of.Escaped, r.Retrieves && of.Retrieves}
+	return Rules{r.Listed && of.Listed, r.Escaped && of.Escaped, r.Retrieves && of.Retrieves,
+		r.Errors && of.Errors}
 }
 
 // ruled makes the programs of a recipe by other rules, each once.

@@ -46,13 +46,8 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 		inner.Vars = slices.Concat(s.names.Vars,
 			[]expr.Var{{Name: f.As.Text, Index: 0, Type: in.Items()}, {Name: "index", Index: 1}})
 	}
-	failed := &s.names
-	if src.OnError.When.Text != "" || src.OnError.Set != nil {
-		failed = withError(failed, s.compiler)
-	}
-	s.node.OnError.When = s.condition(src.OnError.When, failed)
 	if set := src.OnError.Set; set != nil {
-		t, refs := s.template(set, failed)
+		t, refs := s.template(set, &s.names)
 		s.node.OnError.Set = t
 		s.refer(refs)
 	}

@@ -29,7 +29,6 @@ type Known struct {
 	Category runtime.Category `json:"category,omitempty"`
 	Code     string           `json:"code,omitempty"`
 	Step     string           `json:"step,omitempty"`
-	Data     *Value           `json:"data,omitempty"`
 	Err      *Fault           `json:"err"`
 }
 
@@ -91,9 +90,6 @@ func (f *Fault) put(err error) bool {
 	switch e := err.(type) {
 	case *runtime.Error:
 		f.Known = &Known{Category: e.Category, Code: e.Code, Step: e.Step, Err: FaultOf(e.Err)}
-		if e.Data != nil {
-			f.Known.Data = &Value{e.Data}
-		}
 	case *retry.Failure:
 		f.Failure = &failure{e.Reason, e.Status, e.After, e.Sent, FaultOf(e.Err)}
 	case *resume.Suspension:
@@ -139,11 +135,7 @@ func (f *Fault) Restore() error {
 
 // Restore puts the error together again.
 func (k *Known) Restore() *runtime.Error {
-	e := &runtime.Error{Category: k.Category, Code: k.Code, Step: k.Step, Err: k.Err.Restore()}
-	if k.Data != nil {
-		e.Data = k.Data.V
-	}
-	return e
+	return &runtime.Error{Category: k.Category, Code: k.Code, Step: k.Step, Err: k.Err.Restore()}
 }
 
 // worded is an error of another process: its text, and what its chain had.

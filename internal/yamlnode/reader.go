@@ -36,6 +36,15 @@ func (r *Reader) Warnf(pos diagnostics.Position, code diagnostics.Code, hint, fo
 	r.add(diagnostics.Warn, pos, code, hint, format, args)
 }
 
+// Mildf adds a warning that strict mode leaves as it is.
+func (r *Reader) Mildf(pos diagnostics.Position, code diagnostics.Code, hint, format string, args ...any) {
+	before := len(r.Diagnostics)
+	r.Warnf(pos, code, hint, format, args...)
+	for i := range r.Diagnostics[before:] {
+		r.Diagnostics[before+i].Mild = r.Diagnostics[before+i].Level == diagnostics.Warn
+	}
+}
+
 func (r *Reader) add(
 	level diagnostics.Level, pos diagnostics.Position, code diagnostics.Code, hint, format string, args []any,
 ) {
