@@ -657,7 +657,8 @@ output: ${{ steps.none.error }}
 	if diff := cmp.Diff(want, f.keys); diff != "" {
 		t.Errorf("keys (-want +got)\n%s", diff)
 	}
-	wantErr := map[string]any{"category": "config", "code": "tool.arguments", "message": `recipe.yaml:8:16: idempotency_key of "test.flaky" must not be empty`}
+	wantErr := map[string]any{"category": "config", "code": "tool.arguments", "reason": "", "status": nil, "step": "none",
+		"message": `recipe.yaml:8:16: idempotency_key of "test.flaky" must not be empty`}
 	if diff := cmp.Diff(any(wantErr), out.Output); diff != "" {
 		t.Errorf("an empty key (-want +got)\n%s", diff)
 	}
