@@ -118,7 +118,7 @@ steps:
   b: {uses: set, trigger: all_done, with: "${{ steps.a.output.body }}"}
   c: {uses: set, trigger: none_failed, with: "${{ steps.a.output.body }}"}
   d: {uses: set, with: "${{ steps.a.output.body }}"}
-  e: {uses: http.request, on_error: {when: "true", set: {body: x}}, with: {url: "https://example.com"}}
+  e: {uses: http.request, on_error: {set: {body: x}}, with: {url: "https://example.com"}}
 output: ["${{ steps.a.output.body }}", "${{ steps.a.output?.body }}", "${{ steps.e.output.body }}"]
 `, []string{
 			`6:48 expr.maybeSkipped step "a" may fail, then its output is null and this fails | write steps.a.output?.…`,

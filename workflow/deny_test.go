@@ -43,8 +43,7 @@ func TestStepsAreDenied(t *testing.T) {
 		t.Run(row.kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := row.payer()
-				text := strings.Replace(row.recipe(), "on_error: continue", `on_error: {set: "${{ error.code }}: ${{ error.message }}"}`, 1)
-				text = strings.Replace(text, "output: done", "output: ${{ steps.x.output }}", 1)
+				text := strings.Replace(row.recipe(), "output: done", `output: "${{ steps.x.error.code }}: ${{ steps.x.error.message }}"`, 1)
 				rt := p.runtime(p.store)
 				wf := load(t, []byte(text))
 				out, _ := wf.Run(t.Context(), nil, rt)

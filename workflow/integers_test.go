@@ -29,7 +29,7 @@ import (
 // everyWay passes an integer, DIGITS, through each kind of step; "ask", "approve" and "mail" wait for somebody.
 const everyWay = `apiVersion: braise/v1
 name: integers
-channels: {mail: {kind: queue, from: outside}, inner: {kind: queue}}
+channels: {mail: queue, inner: queue}
 inputs: {id: integer, deep: {type: object, properties: {ids: {type: array, items: {type: integer, minimum: -DIGITS}}}}, late: {type: integer, default: DIGITS}}
 consts: {id: DIGITS, list: [{n: DIGITS}]}
 agents:

@@ -199,6 +199,26 @@ output: done
 	}
 }
 
+// A run whose recipe has a key that this version does not know is refused, and stays as it is.
+func TestStoredRecipesOfAnotherVersion(t *testing.T) {
+	const definition = `{"format":1,"main":"recipe.yaml","files":{"recipe.yaml":"apiVersion: braise/v1\nname: r\nsteps: {a: {uses: set, with: 1, later: 1}}\n"}}`
+	wf := load(t, []byte(head+"steps:\n  gate: {uses: human, with: {prompt: Really?}}\n"))
+	store := &checkpoint.Memory{}
+	rt := &runtime.Runtime{Store: store, Resume: resume.PassThrough{}}
+	out, _ := wf.Run(t.Context(), nil, rt)
+	rt.Store = withDefinition{store, json.RawMessage(definition)}
+	_, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil)
+	want := `this version cannot compile the recipe of the run: recipe.yaml:3:33: unknown key "later" [recipe.unknownKey]
+  hint: the version that began the run can`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	rt.Store = store
+	if out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // withDefinition is a store in which all runs have one definition.
 type withDefinition struct {
 	checkpoint.Store

@@ -70,8 +70,11 @@ func readRecipe(
 	return r, nil
 }
 
-// invalid is the error for a recipe that this version refuses; nil: err is another error.
+// invalid is the error for a recipe that this version refuses, once; nil: err is another error.
 func invalid(err error) error {
+	if _, ok := errors.AsType[*runtime.Error](err); ok {
+		return err
+	}
 	if _, ok := errors.AsType[*diagnostics.Error](err); !ok {
 		return nil
 	}
