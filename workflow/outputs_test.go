@@ -214,7 +214,7 @@ func TestStoredRecipesOfAnotherVersion(t *testing.T) {
 		t.Errorf("%v\nwant %s", err, want)
 	}
 	rt.Store = store
-	if out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err != nil {
+	if _, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -109,23 +109,6 @@ func (s *stepCompiler) needOfChoice(c *choice) {
 	}
 }
 
-// refs are what the expressions of the agent read.
-func (d *agentDef) refs() (refs []expr.Ref) {
-	reads := []*expr.Template{d.instructions, d.approvalTo, d.cwd, d.thread, d.resource}
-	for i := range d.choices {
-		reads = append(reads, d.choices[i].value)
-	}
-	for _, t := range reads {
-		if t != nil {
-			refs = append(refs, t.Refs()...)
-		}
-	}
-	if d.until != nil {
-		refs = append(refs, d.until.Refs()...)
-	}
-	return refs
-}
-
 // choice returns the choice of that key; nil: there is none.
 func (d *agentDef) choice(key string) *choice {
 	for i := range d.choices {
