@@ -55,15 +55,8 @@ func (w *walker) argument(n *yamlnode.Node, key Argument) {
 		w.Float(n)
 	case typeLinks:
 		w.links(n)
-	case typeShare:
-		found := len(w.Diagnostics)
-		if p := w.Float(n); len(w.Diagnostics) == found && (p < 0 || p > 1) {
-			w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q must be from 0 to 1, not %v", n.Key, p)
-		}
 	case typeInteger:
 		w.Int(n, math.MinInt, math.MaxInt)
-	case typeReasoning:
-		w.Require(n, w.arguments(n, reasoningObject, true), "effort")
 	case typePositive:
 		w.positive(n)
 	case typeNatural:

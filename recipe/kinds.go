@@ -37,7 +37,7 @@ var kinds = []Kind{
 		Name: "model", Doc: "Sends one request to a model.",
 		Output:  "{text}, or the object that output.schema describes",
 		without: []refusal{noKey, noUnknown},
-		Args: append([]Argument{
+		Args: []Argument{
 			{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
 			{Name: "system", Type: typeText, Doc: "The system prompt."},
 			{Name: "prompt", Type: typeText, Doc: "What the user says. Without messages it is required."},
@@ -46,7 +46,7 @@ var kinds = []Kind{
 			{Name: "messages", Type: typeMessages, Doc: "The conversation so far; the prompt comes last."},
 			{Name: "temperature", Type: typeNumber, Doc: "How random the answer is."},
 			{Name: "max_tokens", Type: typePositive, Doc: "The maximum number of tokens of the answer."},
-		}, optionArgs...),
+		},
 	},
 	{Name: "recipe", Doc: "Runs another recipe, or steps written in place.",
 		Output: "the output of that recipe or of those steps", without: noCallsOfItsOwn, Args: bodyKeys(typeSteps)},

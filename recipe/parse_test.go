@@ -123,9 +123,8 @@ var rejected = []struct {
 	{"steps:\n  a: {uses: model, with: {messages: []}}\n", "4:26 recipe.missingKey"},
 	{"steps:\n  a: {uses: model, with: {prompt: 1, temperature: hot, max_tokens: 1.5, modle: x}}\n",
 		"4:35 recipe.wrongType | quote it\n4:51 recipe.wrongType\n4:68 recipe.wrongType\n" + `4:73 recipe.unknownKey | did you mean "model"?`},
-	{"steps:\n  a: {uses: model, with: {prompt: a, top_p: 1.5, stop: x, seed: 0.5, reasoning: {effort: huge}, tool_choice: auto}}\n",
-		"4:45 recipe.invalid\n4:56 recipe.wrongType | write [x]\n4:65 recipe.wrongType\n4:90 recipe.invalid | allowed: low, medium, high\n4:97 recipe.unknownKey | known here: images, max_tokens, messages, model, prompt, reasoning, seed, stop, system, temperature, top_p"},
-	{"steps:\n  a: {uses: model, with: {prompt: a, reasoning: {}}}\n", "4:49 recipe.missingKey"},
+	{"steps:\n  a: {uses: model, with: {prompt: a, top_p: 0.5, stop: [x], seed: 5, reasoning: {effort: low}, tool_choice: auto}}\n",
+		"4:38 recipe.unknownKey | give it to the model in braise.yaml: models.NAME.options\n4:50 recipe.unknownKey | give it to the model in braise.yaml: models.NAME.options\n4:61 recipe.unknownKey | give it to the model in braise.yaml: models.NAME.options\n4:70 recipe.unknownKey | give it to the model in braise.yaml: models.NAME.options\n4:96 recipe.unknownKey | known here: images, max_tokens, messages, model, prompt, system, temperature"},
 	{"steps:\n  a: {uses: model, with: {prompt: a, images: [../a.png, 'http://example.com/a.png', 'data:image/png,x', 3, scans/a.png, /a.png]}}\n",
 		"4:47 recipe.invalid | give a path below tools.file.base, https://… or data:image/png;base64,…\n4:57 recipe.invalid | give a path below tools.file.base, https://… or data:image/png;base64,…\n" +
 			"4:85 recipe.invalid | give a path below tools.file.base, https://… or data:image/png;base64,…\n4:105 recipe.wrongType | quote it\n4:121 recipe.invalid | give a path below tools.file.base, https://… or data:image/png;base64,…"},
@@ -152,8 +151,7 @@ var rejected = []struct {
 	// Agents.
 	{"agents: {a: {modle: x, tools: x, max_steps: 1001, approval: {exec.run: maybe}}}\nsteps: {a: {uses: set, with: 1}}\n",
 		`3:14 recipe.unknownKey | did you mean "model"?` + "\n3:31 recipe.wrongType | write [x]\n3:45 recipe.invalid\n3:72 recipe.invalid | allowed: never, always, pause, refuse"},
-	{"agents: {a: {model: x, top_p: hot, stop: [1], reasoning: high}}\nsteps: {a: {uses: set, with: 1}}\n",
-		"3:31 recipe.wrongType\n3:43 recipe.wrongType | quote it\n3:58 recipe.wrongType"},
+	{"agents: {a: {model: x, top_p: 0.5, reasoning_effort: high}}\nsteps: {a: {uses: set, with: 1}}\n", "3:24 recipe.unknownKey | give it to the model in braise.yaml: models.NAME.options\n3:36 recipe.unknownKey | give it to the model in braise.yaml: models.NAME.options"},
 	{"agents:\n  a: {subagents: true, memory: inherrit, retrieve: {top_k: 0}, on_limit: ok}\n  b: {memory: {thread: 1}, until: \"\", skills: [1], on_indeterminate: ask}\nsteps: {a: {uses: set, with: 1}}\n",
 		"4:18 recipe.wrongType\n" + `4:32 recipe.invalid | did you mean "inherit"?` + "\n4:60 recipe.invalid\n4:74 recipe.invalid | allowed: fail\n" +
 			"5:24 recipe.wrongType | quote it\n5:35 recipe.invalid | write an expression, or leave the key out\n5:48 recipe.wrongType | quote it\n5:70 recipe.invalid | allowed: pause, report"},

@@ -70,8 +70,6 @@ var typeSchemas = map[string]node{
 		template}},
 	typeLinks: {"anyOf": []any{node{"type": "array", "minItems": 1,
 		"items": node{"type": "string", "pattern": `^(https://|data:)|\$\{\{|^[^:/][^:]*$`}}, template}},
-	typeShare:      {"type": "number", "minimum": 0, "maximum": 1},
-	typeReasoning:  def(reasoningObject),
 	typeRequires:   def(requiresObject),
 	typeDefaults:   def(defaultsObject),
 	typeLimits:     def(limitsObject),

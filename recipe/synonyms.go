@@ -206,11 +206,16 @@ var synonyms = []struct{ wrong, right, hint string }{
 	{wrong: "activeDeadlineSeconds", right: "apiVersion", hint: "write limits: {wall_time: 10m}"},
 	{wrong: "taskQueue", right: "apiVersion", hint: "leave it out: braise run --queue says which workers take a run"},
 	{wrong: "signals", right: "channels"},
-	{wrong: "reasoning_effort", right: "reasoning", hint: "write reasoning: {effort: low}"},
+	{wrong: "top_p", right: "temperature", hint: optionsHint},
+	{wrong: "stop", right: "temperature", hint: optionsHint},
+	{wrong: "seed", right: "temperature", hint: optionsHint},
+	{wrong: "reasoning", right: "temperature", hint: optionsHint},
+	{wrong: "reasoning_effort", right: "temperature", hint: optionsHint},
 }
 
 // The hints that several keys have.
 const (
+	optionsHint   = "give it to the model in braise.yaml: models.NAME.options"
 	approvalHint  = "write approval: pause; people then decide about each call"
 	attemptsHint  = "write max_attempts, which counts the first call too"
 	callsHint     = "say for which calls: model, tool, retriever or memory"

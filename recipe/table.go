@@ -105,8 +105,6 @@ const (
 	typeDocuments  = "list of documents, see index.document, or an expression"
 	typeChunk      = "mapping, see index.chunk"
 	typeLinks      = "list of paths and URLs, or an expression"
-	typeShare      = "number from 0 to 1"
-	typeReasoning  = "{effort: low, medium or high}"
 	typeRequires   = "mapping, see requires"
 	typeDefaults   = "mapping, see defaults"
 	typeLimits     = "mapping, see limits"
@@ -276,7 +274,7 @@ var (
 		{Name: "files", Type: typeLinks,
 			Doc: "Images and other files of a user's message: paths, https or data URLs."},
 	})
-	agentObject = newObject("agent", append([]Argument{
+	agentObject = newObject("agent", []Argument{
 		{Name: "model", Type: typeString, Doc: "The name of the model. May be an expression."},
 		{Name: "instructions", Type: typeText, Doc: "The system prompt."},
 		{Name: "tools", Type: typeToolNames,
@@ -317,7 +315,7 @@ var (
 		{Name: "max_tokens", Type: typePositive, Doc: "The maximum number of tokens of one answer."},
 		{Name: "tool_choice", Type: typeString, Doc: "auto, none, required, or the tool that it must call first."},
 		{Name: "description", Type: typeString, Doc: "What the agent is for."},
-	}, optionArgs...))
+	})
 	subagentsObject = newObject("subagents", []Argument{
 		{Name: "max_active", Type: typePositive, Doc: "How many may be open at the same time. Defaults to 4."},
 	})
@@ -366,7 +364,7 @@ var (
 	objects = []*object{toolObject, requiresObject, defaultsObject, limitsObject, stepObject,
 		foreachObject, outputObject, onErrorObject, messageObject, fileObject, agentObject, subagentsObject,
 		memoryObject, retrieveObject, compactObject,
-		reasoningObject, retryObject, retriesObject, rollbackObject,
+		retryObject, retriesObject, rollbackObject,
 		onExpireObject, branchObject, caseObject, onEmptyObject, stepLimitsObject, filesObject,
 		chunkObject, rerankObject, documentObject}
 )

@@ -49,7 +49,7 @@ type Metadata struct {
 	Provider string        // of a model, as OpenTelemetry's conventions name it: openai, anthropic; "" when unknown
 	Model    string        // of a model, as its provider names it; "" when unknown
 	Requires []Requirement // what must be there for it to work, secrets apart; nil: nothing
-	// Options are, of a model, the ModelOptions that it takes, as recipes name them, and "files" if messages may have
+	// Options are, of a model, the ModelOptions that it takes, by their names in JSON, and "files" if messages may have
 	// some. nil: none.
 	Options []string
 	// Retry says when calls without another policy are tried again, and whether a
@@ -123,7 +123,8 @@ type Request struct {
 	Options     ModelOptions    // only those that Metadata.Options has; the zero value: the model's defaults
 }
 
-// ModelOptions are settings of a request that only some models take. They are named as in recipes.
+// ModelOptions are settings of a request that only some models take. A recipe gives ToolChoice, an agent in Go any.
+// What holds for all requests of a model is a setting of its adapter.
 type ModelOptions struct {
 	TopP *float64 `json:"top_p,omitempty"` // from 0 to 1; nil: the model's default
 	Stop []string `json:"stop,omitempty"`  // texts before which the answer ends; nil: none

@@ -6,29 +6,29 @@ import (
 
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
 )
 
-// eyes is a model that takes files, and the option seed.
+// eyes is a model that takes files.
 type eyes struct{}
 
-func (eyes) Metadata() runtime.Metadata { return runtime.Metadata{Options: []string{"files", "seed"}} }
+func (eyes) Metadata() runtime.Metadata { return runtime.Metadata{Options: []string{"files"}} }
 
 func (eyes) Generate(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
 	said := req.Messages[0]
-	text := fmt.Sprintf("%s %s, seed %d", said.Text, said.Files[0].MediaType, *req.Options.Seed)
-	return &runtime.Response{Text: text}, nil
+	return &runtime.Response{Text: said.Text + " " + said.Files[0].MediaType}, nil
 }
 
-// A model says in its Metadata which options it takes; a step that gives it another one fails.
+// A model says in its Metadata that it takes files. A step that gives them to another model fails.
 func Example_modelOptions() {
 	r, err := recipe.Parse("look.yaml", []byte(`
 apiVersion: braise/v1
 name: look
 steps:
-  look: {uses: model, with: {model: eyes, prompt: "I see:", images: ["data:image/png;base64,AAAA"], seed: 7}}
-  loud: {uses: model, on_error: continue, with: {model: eyes, prompt: "I see:", top_p: 0.5}}
-output: ["${{ steps.look.output.text }}", "${{ steps.loud.error?.code }}"]
+  look: {uses: model, with: {model: eyes, prompt: "I see:", images: ["data:image/png;base64,AAAA"]}}
+  dark: {uses: model, on_error: continue, with: {model: blind, prompt: "I see:", images: ["data:image/png;base64,AAAA"]}}
+output: ["${{ steps.look.output.text }}", "${{ steps.dark.error?.code }}"]
 `))
 	if err != nil {
 		fmt.Println(err)
@@ -39,8 +39,8 @@ output: ["${{ steps.look.output.text }}", "${{ steps.loud.error?.code }}"]
 		fmt.Println(err)
 		return
 	}
-	rt := &runtime.Runtime{Models: map[string]runtime.Model{"eyes": eyes{}}}
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{"eyes": eyes{}, "blind": runtimetest.Texts("nothing")}}
 	out, err := wf.Run(context.Background(), nil, rt)
 	fmt.Println(out.Output, err)
-	// Output: [I see: image/png, seed 7 model.option] <nil>
+	// Output: [I see: image/png model.option] <nil>
 }

@@ -39,9 +39,9 @@ func TestStrictConflicts(t *testing.T) {
 		{"a tool of host and plugin", plain, runtime.Runtime{Tools: tools,
 			Plugins: []runtime.Plugin{{Key: "a", Tools: tools}}}, "tool.shadowed"},
 		{"a tool twice", plain, runtime.Runtime{Tools: []runtime.Tool{echo, echo}}, "tool.shadowed"},
-		{"an option that the model does not take", "steps: {a: {uses: model, with: {model: m, prompt: hi, top_p: 0.5}}}\n",
+		{"an option that the model does not take", "steps: {a: {uses: model, with: {model: m, prompt: hi, images: ['https://example.com/a.png']}}}\n",
 			runtime.Runtime{Models: models}, "model.option"},
-		{"an option of an agent", "agents: {one: {model: m, tools: [], seed: 1}}\n" +
+		{"an option of an agent", "agents: {one: {model: m, tools: [], tool_choice: none}}\n" +
 			"steps: {a: {uses: agent, with: {prompt: go}}}\n", runtime.Runtime{Models: models}, "model.option"},
 		{"a question", "steps: {a: {uses: human, with: {prompt: Really?, decisions: [yes]}}}\n", runtime.Runtime{},
 			"resume.noAdapter"},

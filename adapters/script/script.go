@@ -191,7 +191,7 @@ func (t *turn) check(req *runtime.Request) error {
 		t.pos, req.Step, strings.Join(wrong, ", "), lastMessage(req))
 }
 
-// asked are the options of a request, as recipes name them.
+// asked are the options of a request.
 func asked(req *runtime.Request) map[string]any {
 	encoded, err := canonical(requestOf(&runtime.Request{
 		Temperature: req.Temperature, MaxTokens: req.MaxTokens, Options: req.Options}, nil))
@@ -200,9 +200,6 @@ func asked(req *runtime.Request) map[string]any {
 	}
 	v, _ := value.Decode(encoded)
 	options, _ := v.(map[string]any)
-	if effort := options["reasoning"]; effort != nil {
-		options["reasoning"] = map[string]any{"effort": effort}
-	}
 	return options
 }
 

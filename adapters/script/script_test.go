@@ -214,8 +214,8 @@ func TestGenerateRefuses(t *testing.T) {
 			`s.yaml:2:5: the request of step "draft" does not contain "refund"; the last message is user "an order"`},
 		{"forbidden text", "turns:\n  - expect: {contains: [refund], not_contains: secret}\n    text: a", "a\nsecret",
 			`s.yaml:2:5: the request of step "draft" does not contain "refund", contains "secret"; the last message is user "a\nsecret"`},
-		{"other options", "turns:\n  - expect: {options: {top_p: 0.5, max_tokens: 9, reasoning: {effort: low}}}\n    text: a", "x",
-			`s.yaml:2:5: the request of step "draft" has max_tokens null, not 9, has reasoning null, not {"effort":"low"}, ` +
+		{"other options", "turns:\n  - expect: {options: {top_p: 0.5, max_tokens: 9, reasoning: low}}\n    text: a", "x",
+			`s.yaml:2:5: the request of step "draft" has max_tokens null, not 9, has reasoning null, not "low", ` +
 				`has top_p null, not 0.5; the last message is user "x"`},
 		{"an error is not given when the request is wrong", "turns:\n  - expect: {contains: refund}\n    error: {status: 500}", "x",
 			`s.yaml:2:5: the request of step "draft" does not contain "refund"; the last message is user "x"`},

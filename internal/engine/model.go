@@ -47,11 +47,6 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	default:
 		return nil, badField(p, "max_tokens", "an integer", n)
 	}
-	options, bad, want := program.ModelOptions(fields)
-	if bad != "" {
-		return nil, program.ConfigError("model.arguments", "%s: %s of a model step must be %s", p.site.Pos, bad, want)
-	}
-	req.Options = options
 	about, ok := r.o.Adapters.Model(req.Model)
 	if !ok {
 		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: %w", p.site.Pos,

@@ -140,7 +140,9 @@ func (s *stepCompiler) needOfAgent(def *agentDef, a *recipe.Agent) []string {
 	}
 	l, models := def.mayBe()
 	for _, name := range models {
-		s.needOptions(name, a.Spec)
+		if f := a.Spec.Field("tool_choice"); f != nil {
+			s.need(useOption, "tool_choice "+name, f.Value.Pos, s.path())
+		}
 		s.need(useModel, name, at("model", 0), s.path())
 	}
 	for i := range def.choices {
@@ -360,7 +362,10 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	l.MaxHandoffs = whole(spec["max_handoffs"])
 	l.FailAtLimit, l.ReportIndeterminate = spec["on_limit"] == "fail", spec["on_indeterminate"] == "report"
 	c.has.Overlaps = c.has.Overlaps || l.ToolConcurrency > 1
-	l.Temperature, l.Options = optionsOf(spec)
+	if t, ok := Number(spec["temperature"]); ok {
+		l.Temperature = &t
+	}
+	l.Options.ToolChoice, _ = spec["tool_choice"].(string)
 	switch approval := spec["approval"].(type) {
 	case string:
 		l.Approval = map[string]agentloop.Approval{"*": agentloop.Approval(approval)}

@@ -10,6 +10,7 @@ import (
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
 )
 
 // ToolsToOthers returns the names of the tools by which an agent delegates and hands off, in the order of the agents.
@@ -219,4 +220,16 @@ func (c *compiler) instructionsOf(def *agentDef, a *recipe.Agent, names *expr.Sc
 		d.Hint = "the text of an agent's file is taken as it is: an agent in the recipe takes ${{ … }}"
 		c.list = append(c.list, d)
 	}
+}
+
+// checkToolChoice checks the tool that an agent must call, as checkNames does for approval.
+func (c *compiler) checkToolChoice(a *recipe.Agent, l *agentloop.Loop, known []string) {
+	choice := l.Options.ToolChoice
+	words := []string{"", runtime.ToolsAuto, runtime.ToolsNone, runtime.ToolsRequired}
+	if l.HasAllTools() || agentloop.Reserved(choice) || slices.Contains(slices.Concat(words, known), choice) {
+		return
+	}
+	c.errorf(a.Spec.Field("tool_choice").Value.Pos, diagnostics.CodeUnknownTool, agentloop.SuggestTool(choice, known),
+		"tool_choice names %q, which is not a tool of the agent", choice)
+	c.lenient()
 }

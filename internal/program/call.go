@@ -104,7 +104,6 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 		return ""
 	}
 	s.need(useModel, name, pos, s.path())
-	s.needOptions(name, src.With)
 	s.needFiles(src.With, name)
 	return name
 }

@@ -6,17 +6,6 @@ import (
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
-// Efforts are the efforts of reasoning that steps and agents may ask a model for.
-var Efforts = []string{"low", "medium", "high"}
-
-// optionArgs are keys of a model step and of an agent that only some models take.
-var optionArgs = []Argument{
-	{Name: "top_p", Type: typeShare, Doc: "Sample only from the likeliest tokens that together have this probability."},
-	{Name: "stop", Type: typeStrings, Doc: "The answer ends before any of these texts."},
-	{Name: "seed", Type: typeInteger, Doc: "With the same seed the model should give the same answer."},
-	{Name: "reasoning", Type: typeReasoning, Doc: "How much the model should think before it answers."},
-}
-
 // links checks a list of files.
 func (w *walker) links(n *yamlnode.Node) {
 	if n.Kind == yamlnode.List && len(n.Items) == 0 {
@@ -32,10 +21,6 @@ func (w *walker) links(n *yamlnode.Node) {
 		}
 	}
 }
-
-var reasoningObject = newObject("reasoning", []Argument{
-	{Name: "effort", Type: typeString, Allowed: Efforts, Required: true, Doc: "How much."},
-})
 
 // model checks the arguments of a step of kind model.
 func (w *walker) model(n *yamlnode.Node) {
