@@ -63,7 +63,7 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 		Until:       w.condition(fields["until"]),
 		Next:        w.mapping(fields["next"]),
 		Continue:    w.word(fields, loopObject, "on_error") == "continue",
-		FailAtLimit: w.word(fields, loopObject, "on_limit") == "fail",
+		FailAtLimit: w.word(fields, loopObject, "on_limit") == "fail" || over == nil && most == nil,
 	}
 	l.MaxIterations, l.MaxExpression = w.rounds(most)
 	switch as := fields["as"]; {
@@ -73,9 +73,9 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 		w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "give over, a list to go through, or leave it out",
 			"%q means nothing without %q", "as", "over")
 	}
-	if over == nil && most == nil {
+	if over == nil && most == nil && fields["until"] == nil {
 		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
-			"the key %q is missing, or %q", "max_iterations", "over")
+			"the key %q is missing, or %q or %q", "max_iterations", "until", "over")
 	}
 	if fields["ref"] == nil && fields["steps"] != nil {
 		w.exclude(fields["next"], "steps in place read last")
@@ -86,7 +86,7 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 	case fields["until"] == nil:
 		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say with until when the loop is done, or leave it out",
 			"%q means nothing without %q", "on_limit", "until")
-	case most == nil:
+	case most == nil && over != nil:
 		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give max_iterations, or leave it out",
 			"%q means nothing without %q", "on_limit", "max_iterations")
 	}

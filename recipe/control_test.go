@@ -20,7 +20,7 @@ var rejectedControl = []struct {
 	unseen bool // by the schema
 }{
 	// loop.
-	{text: "steps:\n  a: {uses: loop}\n  b: {uses: loop, with: {ref: f, until: last.ok}}\n  c: {uses: loop, with: 3}\n",
+	{text: "steps:\n  a: {uses: loop}\n  b: {uses: loop, with: {ref: f, first: 1}}\n  c: {uses: loop, with: 3}\n",
 		want: "4:3 recipe.missingKey\n5:25 recipe.missingKey\n6:25 recipe.wrongType"},
 	{text: "steps:\n  a: {uses: loop, with: {max_iterations: 3}}\n  b: {uses: loop, with: {ref: f, steps: {s: {uses: a.b}}, max_iterations: 3}}\n",
 		want: "4:25 recipe.missingKey\n5:41 recipe.invalid"},

@@ -243,8 +243,16 @@ func (w *walker) answer(fields map[string]*yamlnode.Node) (*Value, map[string]an
 		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "write fail or {set: value}",
 			"%q is a decision, and with %q there are none", "reject", "answer")
 	}
-	if n.Kind != yamlnode.Map {
-		w.notASchema(n)
+	switch n.Kind {
+	case yamlnode.String:
+		v, object := w.typeName(n)
+		if object["type"] == "" {
+			return nil, nil, nil
+		}
+		return v, object, w.compile(n, object)
+	case yamlnode.Map:
+	default:
+		w.WrongType(n, "a JSON Schema or the name of a type")
 		return nil, nil, nil
 	}
 	v := w.value(n)

@@ -81,8 +81,8 @@ var rejectedDurable = []struct {
 		want: "4:43 recipe.invalid\n" + `4:48 recipe.unknownKey | did you mean "to"?`},
 	{text: "steps: {a: {uses: set, with: 1}}\nagents: {a: {model: m, approval_to: support}, b: {model: m, approvers: [a]}}\n",
 		want: "4:37 recipe.wrongType | write [support]\n" + `4:61 recipe.unknownKey | did you mean "approval_to"?`},
-	{text: "steps:\n  a: {uses: human, with: {prompt: x, answer: string}}\n  b: {uses: human, with: {prompt: x, answer: {type: int}}}\n",
-		want: "4:46 recipe.wrongType | write {type: string}\n5:53 recipe.badSchema"},
+	{text: "steps:\n  a: {uses: human, with: {prompt: x, answer: string}}\n  b: {uses: human, with: {prompt: x, answer: {type: int}}}\n  c: {uses: human, with: {prompt: x, answer: word}}\n  d: {uses: human, with: {prompt: x, answer: \"${{ inputs.x }}\"}}\n",
+		want: "5:53 recipe.badSchema\n6:46 recipe.invalid\n7:46 recipe.invalid"},
 	{text: "steps:\n  a: {uses: human, with: {prompt: x, answer: {type: string}, decisions: [a]}}\n", want: "4:73 recipe.invalid | put what is asked for into the schema of answer, or leave answer out"},
 	{text: "steps:\n  a: {uses: human, with: {prompt: x, answer: {type: string}, expires: 1h, on_expire: reject}}\n", want: "4:86 recipe.invalid | write fail or {set: value}"},
 

@@ -11,7 +11,7 @@ import (
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
-// typeNames are the shorthands for the schema of an input.
+// typeNames are the shorthands for the schema of an input, or of an answer.
 var typeNames = []string{"string", "integer", "number", "boolean", "object", "array"}
 
 func (w *walker) inputs(n *yamlnode.Node) []Input {
@@ -19,7 +19,7 @@ func (w *walker) inputs(n *yamlnode.Node) []Input {
 	for _, f := range w.Map(n) {
 		in := Input{Name: f.Key, Pos: f.Pos}
 		if f.Value.Kind == yamlnode.String {
-			w.inputType(&in, f.Value)
+			in.Schema, in.SchemaJSON = w.typeName(f.Value)
 		} else {
 			w.inputSchema(&in, f.Value)
 		}
@@ -28,15 +28,15 @@ func (w *walker) inputs(n *yamlnode.Node) []Input {
 	return inputs
 }
 
-// inputType expands the shorthand `name: string`.
-func (w *walker) inputType(in *Input, n *yamlnode.Node) {
+// typeName expands the shorthand for {type: NAME}.
+func (w *walker) typeName(n *yamlnode.Node) (*Value, map[string]any) {
 	name := n.Value.(string)
 	if !slices.Contains(typeNames, name) {
 		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%s", schema.NotAType(name))
 		name = ""
 	}
-	in.SchemaJSON = map[string]any{"type": name}
-	in.Schema = &Value{Pos: n.Pos, Offset: -1, IsMap: true, Map: []Field{{Key: "type", Pos: n.Pos, Value: w.value(n)}}}
+	v := &Value{Pos: n.Pos, Offset: -1, IsMap: true, Map: []Field{{Key: "type", Pos: n.Pos, Value: w.value(n)}}}
+	return v, map[string]any{"type": name}
 }
 
 // inputSchema reads the whole form: a JSON Schema, whose default makes the input optional.

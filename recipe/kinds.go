@@ -126,7 +126,7 @@ var kinds = []Kind{
 			Argument{Name: "until", Type: typeExpression,
 				Doc: "Evaluated after each round: true ends the loop. Not given: all rounds run."},
 			Argument{Name: "max_iterations", Type: typeRounds,
-				Doc: "The maximum number of rounds. Required without over."},
+				Doc: "The maximum number of rounds. Not given: 1000, which is an error without over."},
 			Argument{Name: "next", Type: typeValues,
 				Doc: "With ref: the inputs from the second round on. Defaults to inputs."},
 			Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"},

@@ -262,8 +262,8 @@ type Human struct {
 	Decisions []Name         // at least one, none twice; approve and reject when not given
 	Form      *Value         // the JSON Schema of an object; nil when not given
 	FormJSON  map[string]any // the same as decoded JSON
-	// Answer is the JSON Schema of the answer where that is the output itself, without decisions and form; nil when
-	// not given. AnswerJSON is the same as decoded JSON.
+	// Answer is the JSON Schema of the answer where that is the output itself, without decisions and form, with the name
+	// of a type as {type: NAME}; nil when not given. AnswerJSON is the same as decoded JSON.
 	Answer     *Value
 	AnswerJSON map[string]any
 	To         *Value        // who may answer: a list of names, or an expression; nil when not given: anybody
@@ -308,12 +308,12 @@ type Loop struct {
 	First *Value    // what last is in the first round; nil when not given
 	Until Condition // asked after each round; "" when not given
 	// MaxIterations is the most rounds, 1 to 1000. It is 0 where MaxExpression gives the number instead, a string that
-	// holds an expression, and where nothing but Over does.
+	// holds an expression, and where none is given: then it is 1000.
 	MaxIterations int
 	MaxExpression *Value
 	Next          *Value // of a body in another file: its inputs from the second round on; nil when not given
 	Continue      bool   // on_error: continue; a round that fails does not end the loop
-	FailAtLimit   bool   // on_limit: fail; only with Until and a most
+	FailAtLimit   bool   // a loop that comes to its last round fails: on_limit: fail, or Until alone is given
 }
 
 // Fork runs several bodies side by side.

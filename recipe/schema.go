@@ -83,7 +83,7 @@ var typeSchemas = map[string]node{
 	typeWord:       word,
 	typeWords:      {"type": "array", "items": word, "minItems": 1, "uniqueItems": true},
 	typeForm:       {"type": "object", "required": []any{"type"}, "properties": node{"type": node{"const": "object"}}},
-	typeAnswer:     {"type": "object"},
+	typeAnswer:     {"anyOf": []any{node{"type": "object"}, node{"enum": anys(typeNames)}}},
 	typeOnExpire:   {"anyOf": []any{node{"enum": []any{"fail", "reject"}}, def(onExpireObject)}},
 	typeOnEmpty:    {"anyOf": []any{node{"enum": []any{"wait", "fail"}}, def(onEmptyObject)}},
 	typeDelay:      {"anyOf": []any{node{"type": "string", "pattern": durationPattern}, template}},
@@ -202,9 +202,11 @@ func kindSchema(k Kind) node {
 		with = bodyObject.schema(false)
 	case "loop":
 		with = loopObject.schema(false)
-		with["anyOf"] = []any{node{"required": []any{"max_iterations"}}, node{"required": []any{"over"}}}
-		with["dependentRequired"] = node{"next": []any{"ref"}, "as": []any{"over"},
-			"on_limit": []any{"until", "max_iterations"}}
+		with["anyOf"] = []any{node{"required": []any{"max_iterations"}}, node{"required": []any{"until"}},
+			node{"required": []any{"over"}}}
+		with["dependentRequired"] = node{"next": []any{"ref"}, "as": []any{"over"}, "on_limit": []any{"until"}}
+		with["dependentSchemas"] = node{"on_limit": node{"anyOf": []any{node{"required": []any{"max_iterations"}},
+			node{"not": node{"required": []any{"over"}}}}}}
 	case "fork":
 		with = forkObject.schema(false)
 	case "switch":

@@ -118,7 +118,7 @@ const (
 	typeWord       = "word"
 	typeWords      = "list of words"
 	typeForm       = "JSON Schema of an object"
-	typeAnswer     = "JSON Schema of the answer"
+	typeAnswer     = "JSON Schema or type name"
 	typeOnExpire   = "fail, reject or {set: value}"
 	typeOnEmpty    = "wait, fail or {set: value}"
 	typeDelay      = "duration, or an expression"
