@@ -126,12 +126,12 @@ output: ${{ steps.read.output.text }}
 func TestThoughtsGoBack(t *testing.T) {
 	wf := compiled(t, `apiVersion: braise/v1
 name: thinker
-steps: {ask: {uses: agent, with: {agent: {model: m, tools: [human.ask, page.read], reasoning: {effort: high}}, prompt: "Who is it?"}}}
+steps: {ask: {uses: agent, with: {agent: {model: m, tools: [human.ask, page.read]}, prompt: "Who is it?"}}}
 output: ${{ steps.ask.output.text }}
 `)
 	for _, name := range []string{"claude-sonnet-5-5", "claude-haiku-4-5"} {
 		for _, stream := range []bool{false, true} {
-			p, model := serve(t, anthropic.Options{Model: name}, func(r *sent) answer {
+			p, model := serve(t, anthropic.Options{Model: name, Reasoning: "high"}, func(r *sent) answer {
 				if len(r.Messages) > 1 {
 					return answer{blocks: []map[string]any{thought("So it is."), text("Ann")}}
 				}
