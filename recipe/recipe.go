@@ -262,8 +262,8 @@ type Human struct {
 	Decisions []Name         // at least one, none twice; approve and reject when not given
 	Form      *Value         // the JSON Schema of an object; nil when not given
 	FormJSON  map[string]any // the same as decoded JSON
-	// Answer is the JSON Schema of the answer where that is the output itself, without decisions and form; the name of a
-	// type is {type: NAME}. nil when not given. AnswerJSON is the same as decoded JSON.
+	// Answer is the JSON Schema of the answer where that is the output itself, without decisions and form; of the name
+	// of a type it is {type: NAME}; nil when not given. AnswerJSON is the same as decoded JSON.
 	Answer     *Value
 	AnswerJSON map[string]any
 	To         *Value        // who may answer: a list of names, or an expression; nil when not given: anybody
