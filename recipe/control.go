@@ -42,6 +42,10 @@ func (s *Step) Bodies() iter.Seq2[string, *Body] {
 	}
 }
 
+// WaitID is the id of the wait between two rounds of a loop, poll#1/.wait after the first one. No step that a recipe
+// declares has it.
+const WaitID = ".wait"
+
 // loop reads a body and how often it runs.
 func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 	fields := w.object(n, loopObject)
@@ -61,6 +65,7 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 		Over:        w.itemsOf(over),
 		First:       w.value(fields["first"]),
 		Until:       w.condition(fields["until"]),
+		Wait:        w.value(fields["wait"]),
 		Next:        w.mapping(fields["next"]),
 		Continue:    w.word(fields, loopObject, "on_error") == "continue",
 		FailAtLimit: w.word(fields, loopObject, "on_limit") == "fail" || over == nil && most == nil,
@@ -76,6 +81,9 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 	if over == nil && most == nil && fields["until"] == nil {
 		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
 			"the key %q is missing, or %q or %q", "max_iterations", "until", "over")
+	}
+	if wait := fields["wait"]; wait != nil && wait.Kind != yamlnode.String { // a text is checked when it is compiled
+		w.Duration(wait)
 	}
 	if fields["ref"] == nil && fields["steps"] != nil {
 		w.exclude(fields["next"], "steps in place read last")

@@ -131,7 +131,7 @@ steps:
       on_limit: fail
   poll:
     uses: loop
-    with: {steps: {look: {uses: a.look}}, output: 7, max_iterations: 1000}
+    with: {steps: {look: {uses: a.look}}, output: 7, max_iterations: 1000, wait: 5m}
   both:
     uses: fork
     with:
@@ -197,7 +197,7 @@ func TestControl(t *testing.T) {
 		},
 	}, {
 		ID: "poll", Pos: at(17, 3), Uses: name(18, 11, "loop"),
-		Loop: &recipe.Loop{Pos: at(19, 11), Body: &recipe.Body{Pos: at(19, 11), Steps: tool(19, 20, "look", "a.look"), Output: scalar(19, 51, int64(7))}, MaxIterations: 1000},
+		Loop: &recipe.Loop{Pos: at(19, 11), Body: &recipe.Body{Pos: at(19, 11), Steps: tool(19, 20, "look", "a.look"), Output: scalar(19, 51, int64(7))}, Wait: scalar(19, 82, "5m"), MaxIterations: 1000},
 	}, {
 		ID: "both", Pos: at(20, 3), Uses: name(21, 11, "fork"),
 		Fork: &recipe.Fork{Pos: at(23, 7), Mode: "settle", MaxParallel: 2, Branches: []recipe.Branch{
@@ -318,8 +318,8 @@ func TestControlDigests(t *testing.T) {
 			t.Errorf("step %s has no digest", path)
 		}
 	}
-	if len(baseSteps) != 11+7 {
-		t.Errorf("got digests of %d steps, want 18", len(baseSteps))
+	if len(baseSteps) != 11+7+1 {
+		t.Errorf("got digests of %d steps, want 19", len(baseSteps))
 	}
 	for _, tt := range []struct{ from, to, steps string }{
 		{"200000", "200001", ""},
@@ -337,6 +337,8 @@ func TestControlDigests(t *testing.T) {
 		{"on_error: continue", "on_error: fail", "draft"},
 		{"      on_limit: fail\n", "", "draft"},
 		{"output: 7", "output: 8", "poll"},
+		{"wait: 5m", "wait: 6m", "poll/.wait"},
+		{", wait: 5m", "", "poll poll/.wait"},
 		{"a.look", "a.see", "poll/look"},
 		{"settle", "all", "both"},
 		{"max_parallel: 2", "max_parallel: 3", "both"},

@@ -155,6 +155,9 @@ func (s *Step) addControl(e map[string]any) {
 		if rounds := l.rounds(); rounds != nil {
 			e["rounds"] = rounds
 		}
+		if l.Wait != nil {
+			e[waitKey] = l.Wait.Decoded()
+		}
 	}
 	if f := s.Fork; f != nil {
 		branches := make([]any, len(f.Branches))
@@ -185,6 +188,9 @@ func (s *Step) addControl(e map[string]any) {
 	}
 }
 
+// waitKey is what a loop's essence has its wait under. In a digest of each step that is of a step of its own.
+const waitKey = "wait"
+
 // rounds is what older recipes could not say; nil: l says none of it.
 func (l *Loop) rounds() map[string]any {
 	e := map[string]any{}
@@ -195,6 +201,9 @@ func (l *Loop) rounds() map[string]any {
 	}
 	if l.Over != nil {
 		e["as"] = l.As.Text
+	}
+	if l.Wait != nil {
+		e["waits"] = true
 	}
 	if len(e) == 0 {
 		return nil

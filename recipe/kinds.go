@@ -127,6 +127,7 @@ var kinds = []Kind{
 				Doc: "Evaluated after each round: true ends the loop. Not given: all rounds run."},
 			Argument{Name: "max_iterations", Type: typeRounds,
 				Doc: "The maximum number of rounds. Not given: 1000, which is an error without over."},
+			Argument{Name: "wait", Type: typeDelay, Doc: "How long to wait between two rounds. Not given: not at all."},
 			Argument{Name: "next", Type: typeValues,
 				Doc: "With ref: the inputs from the second round on. Defaults to inputs."},
 			Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"},

@@ -307,6 +307,7 @@ type Loop struct {
 	As    Name      // with Over: what the item is called, "item" when not given
 	First *Value    // what last is in the first round; nil when not given
 	Until Condition // asked after each round; "" when not given
+	Wait  *Value    // how long to wait between two rounds: a duration as text; nil when not given
 	// MaxIterations is the most rounds, 1 to 1000. It is 0 where MaxExpression gives the number instead, a string that
 	// holds an expression, and where none is given: then it is 1000.
 	MaxIterations int

@@ -14,9 +14,10 @@ const maxSteps = 100_000
 
 // StepDigests returns a digest of each step, 32 hex digits, by its path: send, or outer/inner for a
 // step in the body of another, in place or in a file; outer/left/inner in a branch or a case that is
-// called left. It changes when the step says something else: anything but its description, its tags
-// and x-* keys. For a step with bodies that includes which steps each has, whatever their order, and
-// its output, but not what those steps say; for a recipe in a file also the inputs that it declares.
+// called left. The wait between the rounds of a loop is a step, too: outer/.wait. A digest changes
+// when the step says something else: anything but its description, its tags and x-* keys. For a step
+// with bodies that includes which steps each has, whatever their order, and its output, but not what
+// those steps say; for a recipe in a file also the inputs that it declares.
 //
 // Of what the file says beside its steps, the default model counts for model steps that name none,
 // the kind of a channel for steps that use it, and all consts for steps that mention consts. Other
@@ -72,6 +73,11 @@ func (d *stepDigests) add(r *Recipe, steps []Step, prefix string, depth int) err
 			return fmt.Errorf("step %q: %w", path, err)
 		}
 		d.paths[path] = digest
+		if l := s.Loop; l != nil && l.Wait != nil {
+			if d.paths[path+"/"+WaitID], err = d.sum(r, []any{"wait", l.Wait.Decoded()}); err != nil {
+				return fmt.Errorf("step %q: %w", path, err)
+			}
+		}
 		for name, b := range s.Bodies() {
 			inside := path + "/"
 			if name != "" {
@@ -106,6 +112,9 @@ func once[K comparable](known map[K]string, key K, compute func() (string, error
 
 func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 	e := s.essence()
+	if s.Loop != nil {
+		delete(e, waitKey)
+	}
 	if s.Uses.Text == "model" && s.With.get("model") == nil {
 		e["model"] = r.Defaults.Model
 	}

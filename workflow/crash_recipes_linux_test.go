@@ -226,6 +226,7 @@ steps:
         note: {uses: send, needs: [judge], with: {channel: mail, value: "${{ steps.judge.output.text }} of round ${{ iteration }}"}}
       output: ${{ steps.judge.output.text }}
       until: last == "second"
+      wait: 1ms
       max_iterations: 4
   each:
     uses: recipe

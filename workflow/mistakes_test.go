@@ -97,7 +97,7 @@ func TestMistakes(t *testing.T) {
 		{"steps of a fork", "steps:\n  a: {uses: fork, steps: {}, with: {branches: {b: {steps: {c: {uses: set, with: 1}}}}}}\n", `unknown key "steps" [recipe.unknownKey]`,
 			"steps stand inside with: in branches of a fork, in cases of a switch"},
 		{"a step of the body", tool("loop", "{max_iterations: 2, until: steps.w.output > 1, steps: {w: {uses: set, with: 1}}}"),
-			`unknown step "w" [expr.unknownName]`, "it is a step of the body: until reads last, what the round came to"},
+			`unknown step "w" [expr.unknownName]`, "it is a step of the body: here last is what the round came to"},
 		// GitHub Actions, continued
 		{"jobs' container", at("container: alpine"), unknown("container"), noContainer},
 		{"permissions", top("permissions: {contents: read}"), unknown("permissions"), "leave it out: braise.yaml says what steps may do"},

@@ -60,7 +60,7 @@ type Options struct {
 	// number. Defaults to DefaultMaxTokens.
 	MaxTokens int
 
-	// Reasoning is how much the model thinks if the recipe does not say: low, medium, high, or what else the model
+	// Reasoning is how much the model thinks, unless the request says it: low, medium, high, or what else the model
 	// knows. "": the model's default.
 	Reasoning string
 

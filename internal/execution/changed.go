@@ -220,6 +220,13 @@ func stepsOf(p *program.Program, digests map[string]string) []resume.Step {
 			}
 			list = append(list, resume.Step{Path: s.ID, Digest: digests[s.ID], After: append(after, received[s.ID]...)})
 			add(s.Body)
+			if s.Waits {
+				wait, after := s.ID+"/"+recipe.WaitID, make([]string, len(s.Body))
+				for i, inside := range s.Body {
+					after[i] = inside.ID
+				}
+				list = append(list, resume.Step{Path: wait, Digest: digests[wait], After: after})
+			}
 		}
 	}
 	add(p.Steps)

@@ -13,7 +13,7 @@ func (t *Task) Absorbed(tells func(*Task) bool) bool {
 			return true
 		case owner == nil:
 		case owner.Node().Kind == Many && owner.Node().Fork.Mode != All,
-			owner.Node().Kind == Again && owner.Node().Loop.Continue,
+			owner.Node().Kind == Again && owner.Node().Loop.Continue && !t.frame.between,
 			owner.Node().Kind == Call && tells(owner):
 			return true
 		}

@@ -206,6 +206,10 @@ func (m *Machine) resultOf(f *frame) (output any, failure *Failure) {
 
 // leaveFrame gives the end of a body to the step that owns it, or makes it the run's result.
 func (m *Machine) leaveFrame(f *frame, output any, failure *Failure) {
+	if f.between {
+		m.waited(f.parent, failure)
+		return
+	}
 	if f.parent != nil {
 		m.closeBranch(f.parent, f.index, output, failure)
 		return

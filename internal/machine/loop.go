@@ -16,12 +16,14 @@ type Loop struct {
 	First    *expr.Template // what last is in the first round; nil: null
 	Until    *expr.Program  // after each round; nil: never true
 	Next     *expr.Template // Given of the second and later rounds; nil: that of the first
+	Wait     *expr.Template // how long to wait between two rounds, a duration as text; nil: not at all
+	Between  *Graph         // does so: one node of kind Wait, see WaitInput; nil without Wait
 	Max      int            // rounds, at least 1; 0: only Most or Over limits them
 	Most     *expr.Template // makes Max; nil: it is known
 	Continue bool           // a round that fails counts as one whose output is null
 	FailAt   bool           // reaching the most rounds is a failure
 
-	OverAt, MostAt string // file:line:column, for messages
+	OverAt, MostAt, WaitAt string // file:line:column, for messages
 }
 
 // MaxRounds is the most rounds of any loop.
@@ -37,6 +39,12 @@ const (
 	VarItem
 )
 
+// WaitInput is the input of the body Between by that name: how long to wait.
+const WaitInput = "wait"
+
+// MaxWait is the longest wait between two rounds.
+const MaxWait = 365 * 24 * time.Hour
+
 // maxHistory is how many outputs of rounds expressions see.
 const maxHistory = 100
 
@@ -46,8 +54,9 @@ type rounds struct {
 	most  int   // rounds
 	first any   // what last is before any round has ended
 
-	round int // that runs, from 1
-	done  int // rounds that have ended
+	waits []*frame // between rounds, so far
+	round int      // that runs, from 1
+	done  int      // rounds that have ended
 	last  any
 	sizes int // of the outputs of all rounds so far
 	began time.Time
@@ -205,6 +214,71 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 			m.endLoop(t, "until")
 			return
 		}
+	}
+	if l.Wait != nil && !c.roundsOver(l) {
+		m.between(t)
+		return
+	}
+	m.nextRound(t)
+}
+
+// roundsOver reports whether a loop has used up its list or its rounds.
+func (c *control) roundsOver(l *Loop) bool {
+	return l.Over != nil && c.done >= len(c.items) || c.done >= c.most
+}
+
+// between waits before the next round of a loop.
+func (m *Machine) between(t *Task) {
+	l, c := t.Node().Loop, t.ctl
+	wait, failure := l.waits(t)
+	if failure == nil {
+		failure = m.count(1)
+	}
+	if failure != nil {
+		m.end(t, nil, unknown, failure)
+		return
+	}
+	f := m.open(l.Between, t, map[string]any{WaitInput: max(wait, 1).String()}) // 0s is recorded, too
+	f.label, f.index, f.run, f.between = fmt.Sprint("#", c.round), c.round-1, t.frame.run, true
+	c.waits = append(c.waits, f)
+}
+
+// waits evaluates how long a loop waits before its next round.
+func (l *Loop) waits(t *Task) (time.Duration, *Failure) {
+	v, err := l.Wait.Eval(t)
+	if err != nil {
+		return 0, exprFailure(err)
+	}
+	wait, err := WaitOf(v)
+	if err != nil {
+		return 0, &Failure{Category: "config", Code: "loop.wait", Err: fmt.Errorf("%s: %w", l.WaitAt, err)}
+	}
+	return wait, nil
+}
+
+// WaitOf reads how long to wait between two rounds, as an expression gave it.
+func WaitOf(v any) (time.Duration, error) {
+	text, ok := v.(string)
+	wait, err := value.Duration(text)
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("wait must be a duration like 90s, not %s", value.TypeName(v))
+	case err != nil:
+		return 0, fmt.Errorf("wait is %.100q, not a duration like 90s", text)
+	case wait < 0 || wait > MaxWait:
+		return 0, fmt.Errorf("wait is %.100s, it must be between 0s and 365d", text)
+	}
+	return wait, nil
+}
+
+// waited continues a loop after the wait between two rounds.
+func (m *Machine) waited(t *Task, failure *Failure) {
+	if failure == nil && (t.ctl.over || t.frame.cancelled) {
+		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
+	}
+	if failure != nil {
+		m.end(t, nil, unknown, failure)
+		return
 	}
 	m.nextRound(t)
 }

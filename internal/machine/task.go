@@ -71,6 +71,7 @@ type frame struct {
 
 	failedAt  int64 // 0, or the count of begun tasks at the first unhandled failure
 	cancelled bool  // nothing starts any more
+	between   bool  // it is the wait after a round of a loop
 
 	channels []channel // of the file; frames of steps in place share them
 
@@ -205,7 +206,12 @@ func (t *Task) bodies() []*frame {
 	if t.ctl == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(t.ctl.frames), func(f *frame) bool { return f == nil })
+	bodies := slices.DeleteFunc(slices.Clone(t.ctl.frames), func(f *frame) bool { return f == nil })
+	if waits := t.ctl.waits; waits != nil { // each comes after its round
+		bodies = append(bodies, waits...)
+		slices.SortStableFunc(bodies, func(a, b *frame) int { return cmp.Compare(a.index, b.index) })
+	}
+	return bodies
 }
 
 // cancelled reports whether a composite is already ending early.

@@ -59,9 +59,10 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	}
 	for i := range src.Body.Steps {
 		until.Hints["steps."+src.Body.Steps[i].ID] =
-			"it is a step of the body: until reads last, what the round came to"
+			"it is a step of the body: here last is what the round came to"
 	}
 	l.Until = s.condition(src.Until, until)
+	s.compileBetween(l, src.Wait, until)
 	if src.Next != nil {
 		t, refs := s.template(src.Next, names)
 		s.node.Loop.Next = t
@@ -69,7 +70,28 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	}
 }
 
-// given compiles a value that a loop evaluates once, before its rounds, with its position; nil: it is not given.
+// compileBetween lowers the wait between two rounds.
+func (s *stepCompiler) compileBetween(l *machine.Loop, wait *recipe.Value, names *expr.Scope) {
+	found := len(s.list)
+	if l.Wait, l.WaitAt = s.given(wait, names); l.Wait == nil {
+		return
+	}
+	own := expr.Scope{Inputs: map[string]any{machine.WaitInput: true}}
+	d, _ := own.Text(expr.Source{Text: "${{ inputs." + machine.WaitInput + " }}"})
+	l.Between = &machine.Graph{
+		Succ: [][]int32{nil}, Preds: []int32{0}, Order: []int32{0}, Rank: []int32{0},
+		Nodes: []machine.Node{{ID: recipe.WaitID, Kind: machine.Wait, Adapter: WaitTime,
+			With: mapOf(map[string]*expr.Template{"duration": d})}},
+	}
+	if _, isText := wait.Scalar.(string); !isText || !l.Wait.IsLiteral() || s.list[found:].HasErrors() {
+		return
+	}
+	if _, err := machine.WaitOf(l.Wait.Literal()); err != nil {
+		s.errorf(wait.Pos, diagnostics.CodeInvalidValue, "durations look like 500ms, 30s, 5m, 2h, 1d", "%v", err)
+	}
+}
+
+// given compiles a value of a loop, with its position; nil: it is not given.
 func (s *stepCompiler) given(v *recipe.Value, names *expr.Scope) (*expr.Template, string) {
 	if v == nil {
 		return nil, ""

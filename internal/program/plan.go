@@ -12,6 +12,8 @@ type PlanStep struct {
 	Foreach  bool       `json:"foreach,omitempty"`
 	Priority int        `json:"priority"`
 	Body     []PlanStep `json:"body,omitempty"` // of a composite
+	// Waits says, of a loop, that a wait lies between its rounds. Its path is that of the loop with /.wait.
+	Waits bool `json:"waits,omitempty"`
 	// Finally says that the step runs when all steps outside of finally have ended.
 	Finally bool `json:"finally,omitempty"`
 }
@@ -26,7 +28,7 @@ func planStep(s *compiledStep, all []compiledStep, prefix string) PlanStep {
 	p := PlanStep{
 		ID: prefix + s.src.ID, Uses: s.src.Uses.Text, Needs: []Edge{}, When: s.src.When.Text,
 		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil,
-		Priority: s.src.Priority, Body: s.sub,
+		Priority: s.src.Priority, Body: s.sub, Waits: s.src.Loop != nil && s.src.Loop.Wait != nil,
 	}
 	if p.Trigger == "" {
 		p.Trigger = string(recipe.AllSuccess)
