@@ -42,7 +42,7 @@ type scenario struct {
 	recipe  string        // its file in source
 	input   any           // decoded JSON; nil: none
 	script  *script.Model // nil: none
-	tools   script.Tools  // nil: none
+	tools   *script.Tools // nil: none
 	answers []answer      // of pauses, in order
 	strict  bool
 	same    string // what must be the same in every run: sameOutput, or all of the outcome

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/adapters/mcp"
+	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
@@ -35,6 +37,7 @@ type attempt struct {
 	diagnostics diagnostics.List
 	trace       []string // a line an event, of all executions
 	problem     string   // an answer could not be given; "": none
+	left        string   // answers of tools that no call got; "": none
 }
 
 // tempDir makes a folder for one attempt. The names of all such folders are of one length: scripted models count the
@@ -65,7 +68,7 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	if err := os.CopyFS(dir, s.files); err != nil {
 		return nil, err
 	}
-	wf, rt, disconnect, err := s.prepare(ctx, dir, base, maxParallel)
+	wf, rt, played, disconnect, err := s.prepare(ctx, dir, base, maxParallel)
 	defer disconnect()
 	var wrong *diagnostics.Error
 	switch {
@@ -79,6 +82,9 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	a, err := newAttempt(outcomes, wf.Plan(), dir)
 	if err == nil {
 		a.problem = problem
+		if played != nil {
+			a.problem, a.left = strings.TrimPrefix(problem+"\n"+played.Unanswered(), "\n"), played.Left()
+		}
 	}
 	return a, err
 }
@@ -88,30 +94,35 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 // servers, and is never nil.
 func (s *scenario) prepare(
 	ctx context.Context, dir string, base *runtime.Runtime, maxParallel int,
-) (wf *workflow.Workflow, rt *runtime.Runtime, disconnect func(), err error) {
+) (wf *workflow.Workflow, rt *runtime.Runtime, played *script.Played, disconnect func(), err error) {
 	disconnect = func() {}
 	rt, config, err := s.runtime(dir, base)
 	if err != nil {
-		return nil, nil, disconnect, err
+		return nil, nil, nil, disconnect, err
 	}
 	r, err := config.Recipe(s.source, s.recipe, dir) // with errors too: Compile finds the rest
 	if r == nil {
-		return nil, nil, disconnect, err
+		return nil, nil, nil, disconnect, err
 	}
 	if err == nil {
 		if disconnect, err = config.Connect(ctx, dir, r, rt); err != nil {
-			return nil, nil, disconnect, err
+			return nil, nil, nil, disconnect, err
 		}
 	}
+	specs := rt.ToolSpecs()
 	if s.tools != nil {
-		rt.Tools = s.tools.Over(rt.Tools)
+		played = s.tools.Play()
+		specs = s.tools.Specs(specs)
 	}
-	wf, err = workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
+	wf, err = workflow.Compile(r, &workflow.Options{Tools: specs})
 	if err != nil {
-		return nil, nil, disconnect, err
+		return nil, nil, nil, disconnect, err
 	}
 	if err := s.noStep(wf.Plan()); err != nil {
-		return nil, nil, disconnect, err
+		return nil, nil, nil, disconnect, err
+	}
+	if played != nil {
+		rt.Tools = played.Over(rt.Tools, wf.Plan().Requires.Tools)
 	}
 	if s.script != nil {
 		for _, name := range wf.Plan().Requires.Models {
@@ -128,7 +139,7 @@ func (s *scenario) prepare(
 	if rt.Resume == nil {
 		rt.Resume = resume.PassThrough{}
 	}
-	return wf, rt, disconnect, nil
+	return wf, rt, played, disconnect, nil
 }
 
 // untrusted is what the scenario's braise.yaml allows, if the working folder does not vouch for the scenario's folder;
@@ -165,11 +176,8 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 				config.MCP[name] = server
 			}
 		}
-		for name := range s.tools { // what answers for a server is instead of it
-			if server, ok := strings.CutPrefix(name, "mcp."); ok {
-				server, _, _ = strings.Cut(server, ".")
-				delete(config.MCP, server)
-			}
+		if s.tools != nil { // only servers of real tools are started
+			maps.DeleteFunc(config.MCP, func(server string, _ mcp.Config) bool { return !s.tools.RealServer(server) })
 		}
 		fallbacks = config.Fallbacks()
 		if s.script != nil { // instead of what the configuration says, which may need a key

@@ -24,8 +24,10 @@ import (
 //
 // It reports whether a file of the archive was rewritten.
 func (s *scenario) expect(a *attempt, update bool, fail func(format string, args ...any)) (updated bool) {
-	if a.problem != "" {
-		fail("%s", a.problem)
+	for _, problem := range []string{a.problem, a.left} {
+		if problem != "" {
+			fail("%s", problem)
+		}
 	}
 	left, missing := s.take(a.diagnostics)
 	for _, w := range missing {

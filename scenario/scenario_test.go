@@ -202,7 +202,7 @@ func TestCheck(t *testing.T) {
 		{"a recipe outside", good + "-- scenario.yaml --\nrecipe: ../recipe.yaml\n", []string{`scenario.yaml: "../recipe.yaml" is no file of the scenario`}},
 		{"a recipe of the wrong type", good + "-- scenario.yaml --\nrecipe: 1\n", []string{`scenario.yaml:1:9: "recipe" must be a string, not an integer`}},
 		{"the same what", good + "-- scenario.yaml --\nsame: trace\n", []string{`scenario.yaml:1:7: "same" may not be "trace"`, "allowed: outcome, output"}},
-		{"a faulty script of tools", good + "-- tools.yaml --\na.b: {turn: []}\n", []string{`tools.yaml:1:7: unknown key "turn"`}},
+		{"a faulty script of tools", good + "-- tools.yaml --\ntools: {a.b: {turn: []}}\n", []string{`tools.yaml:1:15: unknown key "turn"`}},
 
 		{"a want", broken + "  a: {uses: sett}  # want \"unknownKind: .*sett\"\n", nil},
 		{"a want with a hint", broken + "  a: {uses: sett}  # want `\\(hint: did you mean \"set\"\\?\\)$`\n", nil},
@@ -360,6 +360,44 @@ matches: [{contains: hello, text: the script's}]
 	}
 	if model, _ := app.Models["fast"].(*runtimetest.Model); model == nil || len(app.Models) != 2 {
 		t.Errorf("the app's models became %v", app.Models)
+	}
+}
+
+// With tools.yaml no tool is called but those that are real, and a call without an answer or an answer without a call
+// fails the scenario, whatever the recipe makes of it.
+func TestToolsOfAScenario(t *testing.T) {
+	const recipe = `Its tools answer from a script.
+-- recipe.yaml --
+apiVersion: braise/v1
+name: tools
+steps:
+  look: {uses: crm.lookup, on_error: continue, with: {id: 7}}
+  read: {uses: file.read, needs: [look], trigger: all_done, on_error: continue, with: {path: note.txt}}
+-- braise.yaml --
+tools: {file: {base: .}}
+-- note.txt --
+x
+-- outcome.json --
+{"status": "ok"}
+-- tools.yaml --
+`
+	for _, tt := range []struct{ tools, want string }{
+		{"tools: {crm.lookup: [{result: Ada}]}\nreal: [file.read]\n", ""},
+		{"steps: {look: [{result: Ada}], read: [{result: {content: x}}]}\n", ""},
+		{"tools: {crm.lookup: [{result: Ada}]}\n",
+			`tools.yaml: there is no answer for call 1 of tool "file.read", call 1 by step "read", with the arguments {"path":"note.txt"}
+  hint: give it answers under steps or tools, or name it under real: [file.read]`},
+		{"tools: {crm.lookup: []}\nreal: [file.read]\n", `tools.yaml: there is no answer for call 1 of tool "crm.lookup", call 1 by step "look", with the arguments {"id":7}
+  hint: give it answers under steps or tools, or name it under real: [crm.lookup]`},
+		{"matches: [{tool: crm.lookup, args: {id: 8}, result: 1}]\nreal: [file.read]\n", `tools.yaml: there is no answer for call 1 of tool "crm.lookup", call 1 by step "look", with the arguments {"id":7}
+  hint: the match of tools.yaml:1:11 wants the arguments {"id":8}`},
+		{"tools: {crm.lookup: [{result: Ada}, {result: Bo}, {result: Cy}]}\nreal: [file.read]\n", "tools.yaml:1:37: answer 2 of 3 of tools.crm.lookup is left over"},
+		{"matches: [{tool: crm.lookup, result: 1}]\nsteps: {look: [{result: 2}]}\nreal: [file.read]\n", "tools.yaml:2:16: answer 1 of 1 of steps.look is left over"},
+		{"matches: [{tool: crm.lookup, result: 1}]\nreal: [file.reed, file.read]\n", "tools.yaml:2:8: there is no tool \"file.reed\"\n  hint: did you mean \"file.read\"?"},
+	} {
+		if got := check(t, recipe+tt.tools, nil); got != tt.want {
+			t.Errorf("%s\ngot  %s\nwant %s", tt.tools, got, tt.want)
+		}
 	}
 }
 

@@ -15,7 +15,10 @@ import (
 // noStep reports the steps that the scripts of the scenario name and a plan does not have; nil: it has them all. What
 // agents, and recipes that are found in the run, do in their steps is not in a plan.
 func (s *scenario) noStep(plan *workflow.Plan) error {
-	named := s.tools.Steps()
+	named := map[string]diagnostics.Position{}
+	if s.tools != nil {
+		named = s.tools.Steps()
+	}
 	if s.script != nil {
 		maps.Copy(named, s.script.Steps())
 	}

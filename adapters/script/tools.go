@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,29 +20,26 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Tools are tools that answer from a script, by name:
+// Tools is a script that answers tools:
 //
-//	crm.lookup:
-//	  turns:                       # the n-th call of this tool
-//	    - json: {name: Ada}
-//	    - error: {status: 503}
-//	  steps:                       # the n-th call of this tool by that step
-//	    again: [{json: {name: Bo}}]
-//	  matches:                     # by arguments; the first that fits, again and again
-//	    - args: {id: T-2}
-//	      json: null
+//	matches:                       # by tool, step or arguments; the first that fits, again and again
+//	  - {tool: http.request, args: {url: "https://crm.example.com/*"}, result: {status: 200}}
+//	steps:                         # the n-th call by that step, whatever its tool
+//	  pay: [{error: {status: 503}}, {result: {id: 7}}]
+//	tools:                         # the n-th call of that tool
+//	  crm.lookup: [{result: {name: Ada}}]
+//	real: [file.read]              # is called; no other tool is
 //
-// docs/scripts.md has every key. Tools are immutable; what counts the calls are the tools that Over makes of them.
-type Tools map[string]scriptedTool
-
-// scriptedTool is what the file says of one tool.
-type scriptedTool struct {
+// docs/scripts.md has every key. Tools are immutable; what counts the calls is a [Played] of them.
+type Tools struct {
 	file    string
-	spec    runtime.ToolSpec // of a tool that the runtime does not have; what is zero is not given
-	turns   []toolTurn
+	specs   map[string]runtime.ToolSpec // by name, of tools; what is zero is not given
+	turns   map[string][]toolTurn       // by tool
 	steps   map[string][]toolTurn
 	matches []toolMatch
 	named   map[string]diagnostics.Position // steps, with a place of each
+	tools   map[string]diagnostics.Position // likewise
+	real    map[string]bool
 }
 
 // toolTurn is the answer to one call.
@@ -54,79 +53,114 @@ type toolTurn struct {
 
 // toolMatch is a turn for every call that it fits.
 type toolMatch struct {
-	args any    // what the arguments must have; nil: anything
-	step string // "": any
-	turn toolTurn
+	tool, step string // "": any
+	args       any    // what the arguments must have; nil: anything
+	turn       toolTurn
 }
 
-// Steps returns the paths of the steps that the scripts name, each with a place of it.
-func (t Tools) Steps() map[string]diagnostics.Position {
-	all := map[string]diagnostics.Position{}
-	for _, name := range slices.Sorted(maps.Keys(t)) {
-		maps.Copy(all, t[name].named)
+// Steps returns the paths of the steps that the script names, each with a place of it.
+func (t *Tools) Steps() map[string]diagnostics.Position { return maps.Clone(t.named) }
+
+// RealServer reports whether a tool of an MCP server is really called.
+func (t *Tools) RealServer(server string) bool {
+	for name := range t.real {
+		if strings.HasPrefix(name, "mcp."+server+".") {
+			return true
+		}
 	}
-	return all
+	return false
 }
 
 // ParseTools reads a script for tools. filename is for messages only. The error is a *diagnostics.Error that holds
 // everything that is wrong, sorted by position.
-func ParseTools(filename string, data []byte) (Tools, error) {
+func ParseTools(filename string, data []byte) (*Tools, error) {
 	root, found := yamlnode.Parse(filename, data, nil)
 	r := reader{yamlnode.Reader{Diagnostics: found}}
-	tools := Tools{}
-	for _, f := range r.Map(root) {
-		if !strings.Contains(f.Key, ".") {
-			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "the name of a tool contains a dot", "%q is no tool", f.Key)
+	t := &Tools{file: filename, specs: map[string]runtime.ToolSpec{}, turns: map[string][]toolTurn{},
+		steps: map[string][]toolTurn{}, tools: map[string]diagnostics.Position{}, real: map[string]bool{}}
+	hints := map[string]string{}
+	for _, f := range root.Fields { // what this file had instead of tools
+		if strings.Contains(f.Key, ".") {
+			hints[f.Key] = "write tools: {" + f.Key + ": […]}"
 		}
-		t := r.tool(f.Value)
-		t.file, t.spec.Name = filename, f.Key
-		tools[f.Key] = t
+	}
+	fields := r.Object(root, []string{"matches", "steps", "tools", "real"}, hints)
+	t.named = named(fields)
+	for _, f := range r.Map(fields["tools"]) {
+		t.name(&r, f.Key, f.Pos)
+		t.specs[f.Key], t.turns[f.Key] = r.tool(f.Value)
+	}
+	for _, f := range r.Map(fields["steps"]) {
+		t.steps[f.Key] = r.toolTurns(f.Value)
+	}
+	for _, item := range r.List(fields["matches"]) {
+		t.matches = append(t.matches, t.match(&r, item))
+	}
+	for _, item := range r.List(fields["real"]) {
+		if name := r.Text(item); name != "" {
+			t.name(&r, name, item.Pos)
+			if t.real[name] = true; t.turns[name] != nil {
+				r.Errorf(item.Pos, diagnostics.CodeInvalidValue, "leave one of them out",
+					"%q is real, and has answers under tools", name)
+			}
+		}
 	}
 	r.Diagnostics.Sort()
 	if err := r.Diagnostics.Err(); err != nil {
 		return nil, err
 	}
-	return tools, nil
+	return t, nil
 }
 
-func (r *reader) tool(n *yamlnode.Node) (t scriptedTool) {
-	fields := r.Object(n, []string{"description", "parameters", "effect", "turns", "steps", "matches"}, nil)
+// name notes that the script names a tool.
+func (t *Tools) name(r *reader, name string, at diagnostics.Position) {
+	if !strings.Contains(name, ".") {
+		r.Errorf(at, diagnostics.CodeInvalidValue, "the name of a tool contains a dot", "%q is no tool", name)
+		return
+	}
+	if _, known := t.tools[name]; !known {
+		t.tools[name] = at
+	}
+}
+
+// tool reads what is said of one tool: its answers, or those and what it says of itself.
+func (r *reader) tool(n *yamlnode.Node) (spec runtime.ToolSpec, turns []toolTurn) {
+	if n != nil && n.Kind == yamlnode.List {
+		return spec, r.toolTurns(n)
+	}
+	fields := r.Object(n, []string{"description", "parameters", "effect", "turns"}, nil)
 	if fields == nil {
-		return t
+		return spec, nil
 	}
-	if fields["turns"] == nil && fields["steps"] == nil && fields["matches"] == nil {
-		r.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a tool has turns, steps or matches")
-	}
-	t.spec.Description = r.String(fields["description"])
-	t.spec.Effect = runtime.Effect(r.OneOf(fields["effect"],
+	spec.Description = r.String(fields["description"])
+	spec.Effect = runtime.Effect(r.OneOf(fields["effect"],
 		string(runtime.ReadOnly), string(runtime.Idempotent), string(runtime.External)))
 	if p := fields["parameters"]; p != nil {
 		r.Map(p) // for its message
-		t.spec.Parameters = r.json(p)
+		spec.Parameters = r.json(p)
 	}
-	t.turns, t.steps = r.toolTurns(fields["turns"]), map[string][]toolTurn{}
-	t.named = named(fields)
-	for _, f := range r.Map(fields["steps"]) {
-		t.steps[f.Key] = r.toolTurns(f.Value)
+	return spec, r.toolTurns(fields["turns"])
+}
+
+func (t *Tools) match(r *reader, item *yamlnode.Node) toolMatch {
+	keys := r.Object(item, append([]string{"tool", "args", "step"}, toolTurnKeys...), toolSynonyms)
+	if keys != nil && keys["tool"] == nil && keys["args"] == nil && keys["step"] == nil {
+		r.Errorf(item.Pos, diagnostics.CodeMissingKey, "", `a match needs "tool", "step" or "args"`)
 	}
-	for _, item := range r.List(fields["matches"]) {
-		keys := r.Object(item, append([]string{"args", "step"}, toolTurnKeys...), toolSynonyms)
-		if keys != nil && keys["args"] == nil && keys["step"] == nil {
-			r.Errorf(item.Pos, diagnostics.CodeMissingKey, "", `a match needs "args", "step" or both`)
-		}
-		t.matches = append(t.matches,
-			toolMatch{args: r.args(keys["args"]), step: r.Text(keys["step"]), turn: r.toolTurn(item, keys)})
+	m := toolMatch{tool: r.Text(keys["tool"]), step: r.Text(keys["step"]), args: r.args(keys["args"]), turn: r.toolTurn(item, keys)}
+	if m.tool != "" {
+		t.name(r, m.tool, keys["tool"].Pos)
 	}
-	return t
+	return m
 }
 
 var (
-	toolTurnKeys = []string{"expect", "delay", "json", "error"}
-	toolSynonyms = map[string]string{"result": "json", "output": "json", "text": "json", "arguments": "args"}
+	toolTurnKeys = []string{"expect", "delay", "result", "error"}
+	toolSynonyms = map[string]string{"json": "result", "output": "result", "text": "result", "arguments": "args"}
 )
 
 func (r *reader) toolTurns(n *yamlnode.Node) []toolTurn {
-	var turns []toolTurn
+	turns := []toolTurn{}
 	for _, item := range r.List(n) {
 		turns = append(turns, r.toolTurn(item, r.Object(item, toolTurnKeys, toolSynonyms)))
 	}
@@ -138,17 +172,42 @@ func (r *reader) toolTurn(n *yamlnode.Node, fields map[string]*yamlnode.Node) to
 	if fields == nil {
 		return toolTurn{}
 	}
-	if (fields["json"] == nil) == (fields["error"] == nil) {
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "a tool that gives nothing has json: null",
-			`a turn of a tool has either "json" or "error"`)
+	if (fields["result"] == nil) == (fields["error"] == nil) {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "a tool that gives nothing has result: null",
+			`an answer of a tool has either "result" or "error"`)
 	}
 	expect := r.Object(fields["expect"], []string{"args"}, toolSynonyms)
-	t := toolTurn{pos: n.Pos, delay: r.Duration(fields["delay"]), failure: r.failure(fields["error"]),
+	t := toolTurn{pos: n.Pos, delay: r.Duration(fields["delay"]), failure: r.toolFailure(fields["error"]),
 		expect: r.args(expect["args"])}
-	if result := fields["json"]; result != nil {
+	if result := fields["result"]; result != nil {
 		t.result = r.json(result)
 	}
 	return t
+}
+
+// toolFailure reads why a tool fails: that of any call, or the exit code of a program.
+func (r *reader) toolFailure(n *yamlnode.Node) *retry.Failure {
+	code := child(n, "code")
+	if code == nil {
+		return r.failure(n)
+	}
+	fields := r.Object(n, []string{"code", "message"}, nil)
+	f := &retry.Failure{Status: r.Int(code, 1, 255), Sent: true}
+	f.Err = errors.New(cmp.Or(r.Text(fields["message"]), fmt.Sprintf("exit code %d", f.Status)))
+	return f
+}
+
+// child returns the value of a key; nil: there is none.
+func child(n *yamlnode.Node, key string) *yamlnode.Node {
+	if n == nil {
+		return nil
+	}
+	for _, f := range n.Fields {
+		if f.Key == key {
+			return f.Value
+		}
+	}
+	return nil
 }
 
 // args reads what arguments must have.
@@ -160,44 +219,132 @@ func (r *reader) args(n *yamlnode.Node) any {
 	return n.Decoded()
 }
 
-// Over returns tools with those of the script in the place of the same names, or behind the others, sorted. One that
-// takes the place of another keeps its specification but for what the script says. The tools that Over returns count
-// their calls, so they are for one run.
-func (s Tools) Over(tools []runtime.Tool) []runtime.Tool {
-	list := make([]runtime.Tool, 0, len(tools)+len(s))
+// Played counts the calls of one run that a script answers.
+type Played struct {
+	script *Tools
+
+	mu       sync.Mutex
+	calls    map[string]int // by tool
+	byStep   map[string]int
+	used     map[diagnostics.Position]bool // places of answers
+	problems []string
+	known    []string // tools of the host, and those that the recipe needs; sorted
+}
+
+// Play returns the script for one run.
+func (t *Tools) Play() *Played {
+	return &Played{script: t, calls: map[string]int{}, byStep: map[string]int{}, used: map[diagnostics.Position]bool{}}
+}
+
+// Specs returns the specifications of tools as the script changes them, and behind them those of the other ones that it
+// names, sorted.
+func (t *Tools) Specs(specs []runtime.ToolSpec) []runtime.ToolSpec {
+	list := make([]runtime.ToolSpec, 0, len(specs)+len(t.tools))
 	known := map[string]bool{}
-	for _, t := range tools {
-		spec := t.Spec()
-		if own, ok := s[spec.Name]; ok {
-			known[spec.Name] = true
-			spec.Missing, spec.Off = "", ""
-			spec.Description = cmp.Or(own.spec.Description, spec.Description)
-			if own.spec.Parameters != nil {
-				spec.Parameters = own.spec.Parameters
-			}
-			if own.spec.Effect != "" {
-				spec.Effect, spec.EffectOf = own.spec.Effect, nil
-			}
-			t = &actor{scriptedTool: own, shown: spec}
-		}
-		list = append(list, t)
+	for _, spec := range specs {
+		known[spec.Name] = true
+		list = append(list, t.spec(spec))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if !known[name] {
-			list = append(list, &actor{scriptedTool: s[name], shown: s[name].spec})
+	for _, name := range slices.Sorted(maps.Keys(t.tools)) {
+		if !known[name] && !t.real[name] {
+			list = append(list, t.spec(runtime.ToolSpec{Name: name}))
 		}
 	}
 	return list
 }
 
-// actor is a scripted tool of one run.
-type actor struct {
-	scriptedTool
-	shown runtime.ToolSpec
+// spec is what a tool says of itself but for what the script says.
+func (t *Tools) spec(spec runtime.ToolSpec) runtime.ToolSpec {
+	own := t.specs[spec.Name]
+	spec.Description = cmp.Or(own.Description, spec.Description)
+	if own.Parameters != nil {
+		spec.Parameters = own.Parameters
+	}
+	if own.Effect != "" {
+		spec.Effect, spec.EffectOf = own.Effect, nil
+	}
+	return spec
+}
 
-	mu     sync.Mutex
-	calls  int
-	byStep map[string]int // calls
+// Over returns tools in whose place the script answers, but for those that are real, and behind them the other ones
+// that it names or the recipe needs, sorted. A tool that the host does not allow stays so unless it is one of these.
+func (p *Played) Over(tools []runtime.Tool, needed []string) []runtime.Tool {
+	t := p.script
+	missing, known := map[string]bool{}, slices.Clone(needed)
+	for _, name := range slices.Concat(needed, slices.Collect(maps.Keys(t.tools))) {
+		missing[name] = !t.real[name] && !strings.HasSuffix(name, "*")
+	}
+	list := make([]runtime.Tool, 0, len(tools)+len(missing))
+	for _, tool := range tools {
+		spec := tool.Spec()
+		if !t.real[spec.Name] {
+			spec = t.spec(spec)
+			if missing[spec.Name] {
+				spec.Missing, spec.Off = "", ""
+			}
+			tool = &actor{p, spec}
+		}
+		delete(missing, spec.Name)
+		known = append(known, spec.Name)
+		list = append(list, tool)
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		if missing[name] {
+			list = append(list, &actor{p, t.spec(runtime.ToolSpec{Name: name})})
+		}
+	}
+	p.known = slices.Sorted(slices.Values(known))
+	return list
+}
+
+// Unanswered says which calls had no answer; "": none.
+func (p *Played) Unanswered() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.problems, "\n")
+}
+
+// Left says which answers of steps and tools no call got, and which tools of matches and real nobody has; "": none.
+func (p *Played) Left() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []string
+	for _, part := range []struct {
+		name  string
+		turns map[string][]toolTurn
+	}{{"steps", p.script.steps}, {"tools", p.script.turns}} {
+		for _, name := range slices.Sorted(maps.Keys(part.turns)) {
+			turns := part.turns[name]
+			if i := slices.IndexFunc(turns, func(t toolTurn) bool { return !p.used[t.pos] }); i >= 0 {
+				list = append(list, fmt.Sprintf("%s: answer %d of %d of %s.%s is left over",
+					turns[i].pos, i+1, len(turns), part.name, name))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.script.tools)) {
+		if _, described := p.script.turns[name]; !described && p.calls[name] == 0 && !p.has(name) {
+			text := fmt.Sprintf("%s: there is no tool %q", p.script.tools[name], name)
+			if hint := diagnostics.DidYouMean(name, p.known); hint != "" {
+				text += "\n  hint: " + hint
+			}
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, "\n")
+}
+
+// has reports whether the host has a tool, or the recipe needs it, also as one of crm.*.
+func (p *Played) has(name string) bool {
+	return slices.ContainsFunc(p.known, func(known string) bool {
+		prefix, open := strings.CutSuffix(known, "*")
+		return known == name || open && strings.HasPrefix(name, prefix)
+	})
+}
+
+// actor is a tool for which the script answers.
+type actor struct {
+	*Played
+	shown runtime.ToolSpec
 }
 
 func (a *actor) Spec() runtime.ToolSpec { return a.shown }
@@ -224,53 +371,95 @@ func (a *actor) turn(ctx context.Context, args json.RawMessage) (*toolTurn, erro
 		return nil, err
 	}
 	call, _ := runtime.CallOf(ctx)
+	s, name, step := a.script, a.shown.Name, call.Step
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.byStep == nil {
-		a.byStep = map[string]int{}
-	}
-	a.calls++
-	a.byStep[call.Step]++
-	for i := range a.matches {
-		m := &a.matches[i]
-		if (m.step == "" || m.step == call.Step) && has(got, m.args) {
-			return &m.turn, m.turn.check(call.Step, got)
+	a.calls[name]++
+	a.byStep[step]++
+	for i := range s.matches {
+		m := &s.matches[i]
+		if (m.tool == "" || m.tool == name) && (m.step == "" || m.step == step) && has(got, m.args) {
+			return a.answer(&m.turn, step, got)
 		}
 	}
-	turns, n, part := a.turns, a.calls, "turns"
-	if own, ok := a.steps[call.Step]; ok {
-		turns, n, part = own, a.byStep[call.Step], "steps."+call.Step
+	turns, n := s.turns[name], a.calls[name]
+	if own, ok := s.steps[step]; ok {
+		turns, n = own, a.byStep[step]
 	}
-	if n > len(turns) {
-		return nil, fmt.Errorf("%s: no turn left for call %d of tool %q, call %d by step %q: %s%s has %d; "+
-			"the arguments are %s", a.file, a.calls, a.shown.Name, a.byStep[call.Step], call.Step,
-			passedOver(len(a.matches), a.steps, call.Step), part, len(turns), args)
+	if n <= len(turns) {
+		return a.answer(&turns[n-1], step, got)
 	}
-	return &turns[n-1], turns[n-1].check(call.Step, got)
+	err = fmt.Errorf("%s: there is no answer for call %d of tool %q, call %d by step %q, with the arguments %s\n  hint: %s",
+		s.file, a.calls[name], name, a.byStep[step], step, args, s.close(name, step, got))
+	a.problems = append(a.problems, err.Error())
+	return nil, err
 }
 
-// check compares the arguments with what the turn expects.
-func (t *toolTurn) check(step string, got any) error {
+// answer takes a turn, whose expectation has to fit.
+func (p *Played) answer(t *toolTurn, step string, got any) (*toolTurn, error) {
+	p.used[t.pos] = true
 	if has(got, t.expect) {
-		return nil
+		return t, nil
 	}
 	want, _ := value.JSON(t.expect)
 	args, _ := value.JSON(got)
-	return fmt.Errorf("%s: the call of step %q has other arguments than %s: %s", t.pos, step, want, args)
+	return nil, fmt.Errorf("%s: the call of step %q has other arguments than %s: %s", t.pos, step, want, args)
 }
 
-// has reports whether a value has all that is wanted: an object may have more members, anything else is equal. A nil
-// want is anything.
-func has(got, want any) bool {
-	w, ok := want.(map[string]any)
-	if !ok {
-		return want == nil || value.Equal(got, want)
+// close says what comes close to an answer for a call.
+func (t *Tools) close(name, step string, got any) string {
+	if own, ok := t.steps[step]; ok {
+		return fmt.Sprintf("steps.%s has %d answers", step, len(own))
 	}
-	g, ok := got.(map[string]any)
-	for key, v := range w {
-		if _, given := g[key]; !given || !(v == nil && g[key] == nil || v != nil && has(g[key], v)) {
-			return false
+	if own, ok := t.turns[name]; ok && len(own) > 0 {
+		return fmt.Sprintf("tools.%s has %d answers", name, len(own))
+	}
+	for i := range t.matches {
+		if m := &t.matches[i]; m.tool == name || m.tool == "" && m.step == step {
+			want, _ := value.JSON(m.args)
+			text := fmt.Sprintf("the match of %s wants the arguments %s", m.turn.pos, want)
+			if m.step != "" && m.step != step {
+				text = fmt.Sprintf("the match of %s is for step %q", m.turn.pos, m.step)
+			}
+			return text
 		}
 	}
-	return ok
+	if near := diagnostics.Suggest(step, slices.Collect(maps.Keys(t.steps))); near != "" {
+		return fmt.Sprintf("steps has answers for %q", near)
+	}
+	return fmt.Sprintf("give it answers under steps or tools, or name it under real: [%s]", name)
+}
+
+// has reports whether a value has all that is wanted: an object may have more members, a text with * has anything in
+// its place, anything else is equal. A nil want, and the text *, are anything.
+func has(got, want any) bool {
+	switch w := want.(type) {
+	case nil:
+		return true
+	case string:
+		text, ok := got.(string)
+		return w == "*" || ok && (text == w || strings.Contains(w, "*") && wildcard(w).MatchString(text))
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		for key, v := range w {
+			if _, given := g[key]; !given || !(v == nil && g[key] == nil || v != nil && has(g[key], v)) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		g, ok := got.([]any)
+		for i := range w {
+			if !ok || len(g) != len(w) || !(w[i] == nil && g[i] == nil || w[i] != nil && has(g[i], w[i])) {
+				return false
+			}
+		}
+		return ok && len(g) == len(w)
+	}
+	return value.Equal(got, want)
+}
+
+// wildcard is the pattern for a text in which * stands for anything.
+func wildcard(text string) *regexp.Regexp {
+	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + "$")
 }
