@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -176,8 +175,10 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 				config.MCP[name] = server
 			}
 		}
-		if s.tools != nil { // only servers of real tools are started
-			maps.DeleteFunc(config.MCP, func(server string, _ mcp.Config) bool { return !s.tools.RealServer(server) })
+		for server := range config.MCP { // with a script only those of real tools are started
+			if s.tools != nil && !s.tools.RealServer(server) {
+				delete(config.MCP, server)
+			}
 		}
 		fallbacks = config.Fallbacks()
 		if s.script != nil { // instead of what the configuration says, which may need a key

@@ -1,0 +1,232 @@
+package script
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Played counts the calls of one run that a script answers.
+type Played struct {
+	script *Tools
+
+	mu       sync.Mutex
+	calls    map[string]int // by tool
+	byStep   map[string]int
+	used     map[diagnostics.Position]bool // places of answers
+	problems []string
+	known    []string // tools of the host, and those that the recipe needs; sorted
+}
+
+// Play returns the script for one run.
+func (t *Tools) Play() *Played {
+	return &Played{script: t, calls: map[string]int{}, byStep: map[string]int{}, used: map[diagnostics.Position]bool{}}
+}
+
+// Over returns tools in whose place the script answers, but for those that are real, and behind them the other ones
+// that it names or the recipe needs, sorted. A tool that the host does not allow stays so unless it is one of these.
+func (p *Played) Over(tools []runtime.Tool, needed []string) []runtime.Tool {
+	t := p.script
+	missing, known := map[string]bool{}, slices.Clone(needed)
+	for _, name := range slices.Concat(needed, slices.Collect(maps.Keys(t.tools))) {
+		missing[name] = !t.real[name] && !strings.HasSuffix(name, "*")
+	}
+	list := make([]runtime.Tool, 0, len(tools)+len(missing))
+	for _, tool := range tools {
+		spec := tool.Spec()
+		if !t.real[spec.Name] {
+			spec = t.spec(spec)
+			if missing[spec.Name] {
+				spec.Missing, spec.Off = "", ""
+			}
+			tool = &actor{p, spec}
+		}
+		delete(missing, spec.Name)
+		known = append(known, spec.Name)
+		list = append(list, tool)
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		if missing[name] {
+			list = append(list, &actor{p, t.spec(runtime.ToolSpec{Name: name})})
+		}
+	}
+	p.known = slices.Sorted(slices.Values(known))
+	return list
+}
+
+// Unanswered says which calls had no answer; "": none.
+func (p *Played) Unanswered() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.problems, "\n")
+}
+
+// Left says which answers of steps and tools no call got, and which tools of matches and real nobody has; "": none.
+func (p *Played) Left() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []string
+	for _, part := range []struct {
+		name  string
+		turns map[string][]toolTurn
+	}{{"steps", p.script.steps}, {"tools", p.script.turns}} {
+		for _, name := range slices.Sorted(maps.Keys(part.turns)) {
+			turns := part.turns[name]
+			if i := slices.IndexFunc(turns, func(t toolTurn) bool { return !p.used[t.pos] }); i >= 0 {
+				list = append(list, fmt.Sprintf("%s: answer %d of %d of %s.%s is left over",
+					turns[i].pos, i+1, len(turns), part.name, name))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.script.tools)) {
+		if _, described := p.script.turns[name]; !described && p.calls[name] == 0 && !p.has(name) {
+			text := fmt.Sprintf("%s: there is no tool %q", p.script.tools[name], name)
+			if hint := diagnostics.DidYouMean(name, p.known); hint != "" {
+				text += "\n  hint: " + hint
+			}
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, "\n")
+}
+
+// has reports whether the host has a tool, or the recipe needs it, also as one of crm.*.
+func (p *Played) has(name string) bool {
+	return slices.ContainsFunc(p.known, func(known string) bool {
+		prefix, open := strings.CutSuffix(known, "*")
+		return known == name || open && strings.HasPrefix(name, prefix)
+	})
+}
+
+// actor is a tool for which the script answers.
+type actor struct {
+	*Played
+	shown runtime.ToolSpec
+}
+
+func (a *actor) Spec() runtime.ToolSpec { return a.shown }
+
+// Call answers with the turn that the arguments or the number of the call select.
+func (a *actor) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	t, err := a.turn(ctx, args)
+	if err != nil {
+		return nil, &retry.Failure{Err: err}
+	}
+	if err := wait(ctx, t.delay); err != nil {
+		return nil, err
+	}
+	if t.failure != nil {
+		f := *t.failure
+		return nil, &f
+	}
+	return slices.Clone(t.result), nil
+}
+
+func (a *actor) turn(ctx context.Context, args json.RawMessage) (*toolTurn, error) {
+	got, err := value.Decode(args)
+	if err != nil {
+		return nil, err
+	}
+	call, _ := runtime.CallOf(ctx)
+	s, name, step := a.script, a.shown.Name, call.Step
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls[name]++
+	a.byStep[step]++
+	for i := range s.matches {
+		m := &s.matches[i]
+		if (m.tool == "" || m.tool == name) && (m.step == "" || m.step == step) && has(got, m.args) {
+			return a.answer(&m.turn, step, got)
+		}
+	}
+	turns, n := s.turns[name], a.calls[name]
+	if own, ok := s.steps[step]; ok {
+		turns, n = own, a.byStep[step]
+	}
+	if n <= len(turns) {
+		return a.answer(&turns[n-1], step, got)
+	}
+	err = fmt.Errorf("%s: there is no answer for call %d of tool %q, call %d by step %q, with the arguments %s"+
+		"\n  hint: %s", s.file, a.calls[name], name, a.byStep[step], step, args, s.close(name, step))
+	a.problems = append(a.problems, err.Error())
+	return nil, err
+}
+
+// answer takes a turn, whose expectation has to fit.
+func (p *Played) answer(t *toolTurn, step string, got any) (*toolTurn, error) {
+	p.used[t.pos] = true
+	if has(got, t.expect) {
+		return t, nil
+	}
+	want, _ := value.JSON(t.expect)
+	args, _ := value.JSON(got)
+	return nil, fmt.Errorf("%s: the call of step %q has other arguments than %s: %s", t.pos, step, want, args)
+}
+
+// close says what comes close to an answer for a call.
+func (t *Tools) close(name, step string) string {
+	if own, ok := t.steps[step]; ok {
+		return fmt.Sprintf("steps.%s has %d answers", step, len(own))
+	}
+	if own, ok := t.turns[name]; ok && len(own) > 0 {
+		return fmt.Sprintf("tools.%s has %d answers", name, len(own))
+	}
+	for i := range t.matches {
+		if m := &t.matches[i]; m.tool == name || m.tool == "" && m.step == step {
+			want, _ := value.JSON(m.args)
+			text := fmt.Sprintf("the match of %s wants the arguments %s", m.turn.pos, want)
+			if m.step != "" && m.step != step {
+				text = fmt.Sprintf("the match of %s is for step %q", m.turn.pos, m.step)
+			}
+			return text
+		}
+	}
+	if near := diagnostics.Suggest(step, slices.Collect(maps.Keys(t.steps))); near != "" {
+		return fmt.Sprintf("steps has answers for %q", near)
+	}
+	return fmt.Sprintf("give it answers under steps or tools, or name it under real: [%s]", name)
+}
+
+// has reports whether a value has all that is wanted: an object may have more members, a text with * has anything in
+// its place, anything else is equal. A nil want, and the text *, are anything.
+func has(got, want any) bool {
+	switch w := want.(type) {
+	case nil:
+		return true
+	case string:
+		text, ok := got.(string)
+		return w == "*" || ok && (text == w || strings.Contains(w, "*") && wildcard(w).MatchString(text))
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		for key, v := range w {
+			if _, given := g[key]; !given || !(v == nil && g[key] == nil || v != nil && has(g[key], v)) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		g, ok := got.([]any)
+		for i := range w {
+			if !ok || len(g) != len(w) || !(w[i] == nil && g[i] == nil || w[i] != nil && has(g[i], w[i])) {
+				return false
+			}
+		}
+		return ok && len(g) == len(w)
+	}
+	return value.Equal(got, want)
+}
+
+// wildcard is the pattern for a text in which * stands for anything.
+func wildcard(text string) *regexp.Regexp {
+	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + "$")
+}
