@@ -16,57 +16,66 @@ import (
 
 func (a *app) testCommand() *cobra.Command {
 	opts := &scenario.Options{} // of the runtime nothing of this installation, unless --config asks for it
-	run := ""
+	run, watch := "", false
 	cmd := &cobra.Command{
 		Use:   "test [PATH…]",
 		Short: "Run scenarios: tests of recipes with scripted answers and expected outcomes",
 		Long:  "Test runs scenarios: files, or all *.txtar files below a folder (default: the working folder).",
 		Example: `  braise test demo
   braise test demo --run refund
-  braise test demo --update`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+  braise test demo --update
+  braise test demo --watch`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
 				args = []string{"."}
 			}
-			var err error
 			if opts.Run, err = regexp.Compile(run); err != nil {
 				return usageError("--run: %v", err)
 			}
-			switch {
-			case a.config != "":
-				s, err := a.open(cmd.Context(), host.Options{})
-				if err != nil {
-					return a.refuse(nil, err)
-				}
-				defer s.close()
-				opts.Runtime = s.host.Bare()
-				if err := s.host.Connect(cmd.Context(), nil, opts.Runtime); err != nil {
-					return a.unready(err)
-				}
-			case a.strict:
-				if opts.Runtime, err = (*host.Config)(nil).Runtime(""); err != nil {
-					return a.refuse(nil, err)
-				}
-				opts.Runtime.Diagnostics = diagnostics.Strict
+			if watch {
+				return a.watchTests(args, func() error { return a.testPaths(cmd.Context(), args, opts) })
 			}
-			opts.Trust = func(file string, allows []string) bool {
-				return a.config != "" || a.trust(cmd.Context(), file, strings.Join(allows, ", "))
-			}
-			files, err := scenario.Find(args, opts)
-			switch {
-			case err != nil:
-				return usageError("%v", err)
-			case len(files) == 0 && run != "":
-				return usageError("no scenario in %s matches --run %q", strings.Join(args, ", "), run)
-			case len(files) == 0:
-				return usageError("no scenario in %s\n  hint: scenarios are *.txtar files", strings.Join(args, ", "))
-			}
-			return a.test(cmd.Context(), files, opts)
+			return a.testPaths(cmd.Context(), args, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Update, "update", false, "rewrite the expectations that do not match")
+	cmd.Flags().BoolVar(&watch, "watch", false, "run again whenever a file changes, until interrupted")
 	cmd.Flags().StringVar(&run, "run", "", "only scenarios whose name matches this regular expression")
 	return cmd
+}
+
+// testPaths runs the scenarios in and below folders, with what this installation has for them.
+func (a *app) testPaths(ctx context.Context, paths []string, opts *scenario.Options) (err error) {
+	switch {
+	case a.config != "":
+		s, err := a.open(ctx, host.Options{})
+		if err != nil {
+			return a.refuse(nil, err)
+		}
+		defer s.close()
+		opts.Runtime = s.host.Bare()
+		if err := s.host.Connect(ctx, nil, opts.Runtime); err != nil {
+			return a.unready(err)
+		}
+	case a.strict:
+		if opts.Runtime, err = (*host.Config)(nil).Runtime(""); err != nil {
+			return a.refuse(nil, err)
+		}
+		opts.Runtime.Diagnostics = diagnostics.Strict
+	}
+	opts.Trust = func(file string, allows []string) bool {
+		return a.config != "" || a.trust(ctx, file, strings.Join(allows, ", "))
+	}
+	files, err := scenario.Find(paths, opts)
+	switch names := strings.Join(paths, ", "); {
+	case err != nil:
+		return usageError("%v", err)
+	case len(files) == 0 && opts.Run.String() != "":
+		return usageError("no scenario in %s matches --run %q", names, opts.Run)
+	case len(files) == 0:
+		return usageError("no scenario in %s\n  hint: scenarios are *.txtar files", names)
+	}
+	return a.test(ctx, files, opts)
 }
 
 // testResult is a scenario as test prints it in JSON.
