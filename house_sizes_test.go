@@ -50,7 +50,7 @@ var plannedLines = map[string]int{
 	"checkpoint/jsonl":          1250,
 	"checkpoint/postgres":       2022,
 	"checkpoint/sqlite":         1715,
-	"internal/command":          5409,
+	"internal/command":          5430,
 	"diagnostics":               680,
 	"history":                   1490,
 	"host":                      3636,

@@ -60,7 +60,7 @@ func TestClock(t *testing.T) {
 		if err := there.Watch(t.Context(), func() error { return there.Free(l) }); !errors.Is(err, ErrBusy) || time.Since(began) != wallLease {
 			t.Errorf("a lease of an earlier version that lasts by the wall clock: %v after %v", err, time.Since(began)-wallLease)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), watchStep+watchStep/2) // not with a call
 		defer cancel()
 		l.Until = time.Now().Add(-time.Hour)
 		err := there.Watch(ctx, func() error {
