@@ -1,12 +1,14 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/sqlite"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -49,7 +53,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "shape": shape, "token": token,
-			"toyexits": toyExits, "eventually": eventually},
+			"toyexits": toyExits, "eventually": eventually, "later": later},
 	})
 }
 
@@ -191,6 +195,25 @@ func token(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no token")
 	}
 	ts.Setenv(args[0], out.Token)
+}
+
+// later RUN appends a record of a version to come to a run of the store runs.db.
+func later(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: later RUN")
+	}
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ts.MkAbs("runs.db"), nil)
+	ts.Check(err)
+	defer store.Close()
+	lease, err := store.Claim(ctx, args[0], "later", time.Minute)
+	ts.Check(err)
+	sum, _, err := store.Load(ctx, args[0], math.MaxInt64)
+	ts.Check(err)
+	rec, err := checkpoint.NewRecord(time.Now(), "run.dreamt", "", nil)
+	ts.Check(err)
+	ts.Check(store.Append(ctx, lease, sum.Seq, rec))
+	ts.Check(store.Release(ctx, lease))
 }
 
 // shape FILE compares the shape of the JSON on stdout, one value or one a line, with a file: a line
