@@ -104,9 +104,11 @@ func ParseTools(filename string, data []byte) (*Tools, error) {
 	t := &Tools{file: filename, specs: map[string]runtime.ToolSpec{}, turns: map[string][]toolTurn{},
 		steps: map[string][]toolTurn{}, tools: map[string]diagnostics.Position{}, real: map[string]bool{}}
 	hints := map[string]string{}
-	for _, f := range root.Fields { // what this file had instead of tools
-		if strings.Contains(f.Key, ".") {
-			hints[f.Key] = "write tools: {" + f.Key + ": […]}"
+	if root != nil {
+		for _, f := range root.Fields { // the name of a tool, which stands under tools
+			if strings.Contains(f.Key, ".") {
+				hints[f.Key] = "write tools: {" + f.Key + ": […]}"
+			}
 		}
 	}
 	fields := r.Object(root, []string{"matches", "steps", "tools", "real"}, hints)
@@ -150,8 +152,13 @@ func (t *Tools) name(r *reader, name string, at diagnostics.Position) {
 
 // tool reads what is said of one tool: its answers, or those and what it says of itself.
 func (r *reader) tool(n *yamlnode.Node) (spec runtime.ToolSpec, turns []toolTurn) {
-	if n != nil && n.Kind == yamlnode.List {
+	switch n.Kind {
+	case yamlnode.List:
 		return spec, r.toolTurns(n)
+	case yamlnode.Map, yamlnode.Invalid:
+	default:
+		r.WrongType(n, "a list of answers or a mapping")
+		return spec, nil
 	}
 	fields := r.Object(n, []string{"description", "parameters", "effect", "turns"}, nil)
 	if fields == nil {

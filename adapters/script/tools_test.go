@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -49,7 +51,7 @@ crm.a: {turns: []}
 		`5:19: an error needs "status", "message" or "reason" [recipe.missingKey]`,
 		"5:45: unknown key \"arguments\" [recipe.unknownKey]\n  hint: did you mean \"args\"?",
 		"5:81: \"delay\" must be a duration, not an integer [recipe.wrongType]\n  hint: give it a unit: 5s",
-		`6:10: "crm.e" must be a mapping, not an integer [recipe.wrongType]`,
+		`6:10: "crm.e" must be a list of answers or a mapping, not an integer [recipe.wrongType]`,
 		`7:11: a match needs "tool", "step" or "args" [recipe.missingKey]`,
 		`7:31: "args" must be a mapping, not a list [recipe.wrongType]`,
 		"7:55: \"x\" is no tool [recipe.invalid]\n  hint: the name of a tool contains a dot",
@@ -65,6 +67,30 @@ crm.a: {turns: []}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+// Whatever the file holds, there is a script or a list of mistakes.
+func FuzzParseTools(target *testing.F) {
+	f := seedtest.Fuzz(target)
+	for _, text := range []string{"", "[]", "{", "tools: {a.b: null}", "tools: {a.b: [{result: 1}]}\nreal: [c.d]\n",
+		"matches: [{tool: a.b, args: {x: '*'}, error: {code: 3}}]\nsteps: {a: [{result: {x: [1]}, delay: 1s}]}\n", "a.b: {turns: []}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		tools, err := script.ParseTools("tools.yaml", []byte(text))
+		if _, wrong := errors.AsType[*diagnostics.Error](err); (tools == nil) != wrong || err != nil && !wrong {
+			t.Errorf("%v, %v", tools, err)
+		}
+		if tools != nil {
+			p := tools.Play()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // no answer is waited for
+			for _, tool := range p.Over(nil, nil) {
+				_, _ = tool.Call(ctx, json.RawMessage(`{"x": "y"}`))
+			}
+			_, _ = p.Unanswered(), p.Left()
+		}
+	})
 }
 
 func played(t *testing.T, text string) *script.Played {
