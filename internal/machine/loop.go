@@ -92,7 +92,7 @@ func (m *Machine) openLoop(t *Task) {
 		c.last = c.first
 	}
 	if failure == nil && l.Most != nil {
-		c.most, failure = mostRounds(t, l)
+		c.most, failure = setting(t, l.Most, l.MostAt, Rounds, Failure{Category: "config", Code: "loop.badMax"})
 	}
 	if failure != nil {
 		m.end(t, nil, unknown, failure)
@@ -123,17 +123,20 @@ func (m *Machine) loopItems(t *Task, l *Loop, c *control) *Failure {
 	return m.weigh("list of items", in, unknown)
 }
 
-// mostRounds evaluates the most rounds of a loop.
-func mostRounds(t *Task, l *Loop) (int, *Failure) {
-	v, err := l.Most.Eval(t)
+// setting evaluates a setting of a loop that stands at a place, and reads what it gave. bad, which has no Err yet, is
+// for a value that cannot be read.
+func setting[T any](
+	t *Task, v *expr.Template, at string, read func(v any) (T, error), bad Failure,
+) (as T, failure *Failure) {
+	given, err := v.Eval(t)
 	if err != nil {
-		return 0, exprFailure(err)
+		return as, exprFailure(err)
 	}
-	n, err := Rounds(v)
-	if err != nil {
-		return 0, &Failure{Category: "config", Code: "loop.badMax", Err: fmt.Errorf("%s: %w", l.MostAt, err)}
+	if as, err = read(given); err != nil {
+		bad.Err = fmt.Errorf("%s: %w", at, err)
+		return as, &bad
 	}
-	return n, nil
+	return as, nil
 }
 
 // Rounds reads the most rounds of a loop, as an expression gave them.
@@ -154,21 +157,28 @@ func Rounds(v any) (int, error) {
 	return int(n), nil
 }
 
-// nextRound begins the next round of a loop, or ends the loop: its list or its rounds are used up.
+// nextRound begins the next round of a loop, after the wait before it, or ends the loop: its list or its rounds are
+// used up.
 func (m *Machine) nextRound(t *Task) {
 	l, c := t.Node().Loop, t.ctl
 	switch {
 	case l.Over != nil && c.done >= len(c.items):
 		m.endLoop(t, "over")
-		return
 	case c.done >= c.most && l.FailAt:
 		m.end(t, nil, unknown, &Failure{Category: "limit", Code: "loop.maxIterations",
 			Err: fmt.Errorf("the loop came to its %d iterations without an end", c.most)})
-		return
 	case c.done >= c.most:
 		m.endLoop(t, "max_iterations")
-		return
+	case l.Wait != nil && c.done > 0:
+		m.between(t)
+	default:
+		m.beginRound(t)
 	}
+}
+
+// beginRound begins the next round of a loop.
+func (m *Machine) beginRound(t *Task) {
+	l, c := t.Node().Loop, t.ctl
 	c.round++
 	body := l.Body
 	if c.round > 1 && l.Next != nil {
@@ -195,11 +205,8 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 		c.sizes += len(",") + m.size - before
 		m.largest = max(m.largest, len("[]")+c.sizes) // of history
 	}
-	over := c.over || t.frame.cancelled
-	if failure == nil && over {
-		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
-	}
-	if failure != nil && (!l.Continue || over || failure.Category == "cancelled") {
+	failure = t.cutShort(failure)
+	if failure != nil && (!l.Continue || t.endsEarly() || failure.Category == "cancelled") {
 		m.end(t, nil, unknown, failure)
 		return
 	}
@@ -215,22 +222,13 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 			return
 		}
 	}
-	if l.Wait != nil && !c.roundsOver(l) {
-		m.between(t)
-		return
-	}
 	m.nextRound(t)
-}
-
-// roundsOver reports whether a loop has used up its list or its rounds.
-func (c *control) roundsOver(l *Loop) bool {
-	return l.Over != nil && c.done >= len(c.items) || c.done >= c.most
 }
 
 // between waits before the next round of a loop.
 func (m *Machine) between(t *Task) {
 	l, c := t.Node().Loop, t.ctl
-	wait, failure := l.waits(t)
+	wait, failure := setting(t, l.Wait, l.WaitAt, WaitOf, Failure{Category: "config", Code: "loop.wait"})
 	if failure == nil {
 		failure = m.count(1)
 	}
@@ -241,19 +239,6 @@ func (m *Machine) between(t *Task) {
 	f := m.open(l.Between, t, map[string]any{WaitInput: max(wait, 1).String()}) // 0s is recorded, too
 	f.label, f.index, f.run, f.between = fmt.Sprint("#", c.round), c.round-1, t.frame.run, true
 	c.waits = append(c.waits, f)
-}
-
-// waits evaluates how long a loop waits before its next round.
-func (l *Loop) waits(t *Task) (time.Duration, *Failure) {
-	v, err := l.Wait.Eval(t)
-	if err != nil {
-		return 0, exprFailure(err)
-	}
-	wait, err := WaitOf(v)
-	if err != nil {
-		return 0, &Failure{Category: "config", Code: "loop.wait", Err: fmt.Errorf("%s: %w", l.WaitAt, err)}
-	}
-	return wait, nil
 }
 
 // WaitOf reads how long to wait between two rounds, as an expression gave it.
@@ -273,14 +258,22 @@ func WaitOf(v any) (time.Duration, error) {
 
 // waited continues a loop after the wait between two rounds.
 func (m *Machine) waited(t *Task, failure *Failure) {
-	if failure == nil && (t.ctl.over || t.frame.cancelled) {
-		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
-	}
-	if failure != nil {
+	if failure = t.cutShort(failure); failure != nil {
 		m.end(t, nil, unknown, failure)
 		return
 	}
-	m.nextRound(t)
+	m.beginRound(t)
+}
+
+// endsEarly reports whether a composite was told to end.
+func (t *Task) endsEarly() bool { return t.ctl.over || t.frame.cancelled }
+
+// cutShort is the failure of a part of a composite: its own, or that the composite ends early; nil: neither.
+func (t *Task) cutShort(failure *Failure) *Failure {
+	if failure == nil && t.endsEarly() {
+		return &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
+	}
+	return failure
 }
 
 // variable returns a variable of a loop: as the round of inside sees it, which may be rolled back after later rounds

@@ -37,14 +37,8 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	var more []expr.Var
 	l.Over, l.OverAt = s.given(src.Over, inner)
 	l.First, _ = s.given(src.First, inner)
-	found := len(s.list)
-	l.Most, l.MostAt = s.given(src.MaxExpression, inner)
-	if l.Most != nil && l.Most.IsLiteral() && !s.list[found:].HasErrors() && !s.stored {
-		if _, err := machine.Rounds(l.Most.Literal()); err != nil {
-			s.errorf(src.MaxExpression.Pos, diagnostics.CodeInvalidValue,
-				"write a whole number, or an expression that gives one", "%v", err)
-		}
-	}
+	l.Most, l.MostAt = setting(s, src.MaxExpression, inner, machine.Rounds,
+		"write a whole number, or an expression that gives one")
 	if src.Over != nil {
 		more = append(more, expr.Var{Name: src.As.Text, Index: machine.VarItem, Type: l.Over.Items()})
 	}
@@ -62,7 +56,10 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 			"it is a step of the body: here last is what the round came to"
 	}
 	l.Until = s.condition(src.Until, until)
-	s.compileBetween(l, src.Wait, until)
+	l.Wait, l.WaitAt = setting(s, src.Wait, until, machine.WaitOf, "durations look like 500ms, 30s, 5m, 2h, 1d")
+	if l.Wait != nil {
+		l.Between = between()
+	}
 	if src.Next != nil {
 		t, refs := s.template(src.Next, names)
 		s.node.Loop.Next = t
@@ -70,25 +67,33 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	}
 }
 
-// compileBetween lowers the wait between two rounds.
-func (s *stepCompiler) compileBetween(l *machine.Loop, wait *recipe.Value, names *expr.Scope) {
-	found := len(s.list)
-	if l.Wait, l.WaitAt = s.given(wait, names); l.Wait == nil {
-		return
-	}
-	own := expr.Scope{Inputs: map[string]any{machine.WaitInput: true}}
-	d, _ := own.Text(expr.Source{Text: "${{ inputs." + machine.WaitInput + " }}"})
-	l.Between = &machine.Graph{
+// between is the body of a wait between two rounds.
+func between() *machine.Graph {
+	names := expr.Scope{Inputs: map[string]any{machine.WaitInput: true}}
+	d, _ := names.Text(expr.Source{Text: "${{ inputs." + machine.WaitInput + " }}"})
+	return &machine.Graph{
 		Succ: [][]int32{nil}, Preds: []int32{0}, Order: []int32{0}, Rank: []int32{0},
 		Nodes: []machine.Node{{ID: recipe.WaitID, Kind: machine.Wait, Adapter: WaitTime,
 			With: mapOf(map[string]*expr.Template{"duration": d})}},
 	}
-	if _, isText := wait.Scalar.(string); !isText || !l.Wait.IsLiteral() || s.list[found:].HasErrors() {
-		return
+}
+
+// setting is given for a value that read refuses where it is known before the run. What is no text was reported when
+// the recipe was read.
+func setting[T any](
+	s *stepCompiler, v *recipe.Value, names *expr.Scope, read func(v any) (T, error), hint string,
+) (*expr.Template, string) {
+	found := len(s.list)
+	t, at := s.given(v, names)
+	if t == nil || !t.IsLiteral() || s.stored || s.list[found:].HasErrors() {
+		return t, at
 	}
-	if _, err := machine.WaitOf(l.Wait.Literal()); err != nil {
-		s.errorf(wait.Pos, diagnostics.CodeInvalidValue, "durations look like 500ms, 30s, 5m, 2h, 1d", "%v", err)
+	if _, isText := v.Scalar.(string); isText {
+		if _, err := read(t.Literal()); err != nil {
+			s.errorf(v.Pos, diagnostics.CodeInvalidValue, hint, "%v", err)
+		}
 	}
+	return t, at
 }
 
 // given compiles a value of a loop, with its position; nil: it is not given.
