@@ -69,6 +69,9 @@ func (d digests) steps(steps []Step) ([]any, error) {
 	list := make([]any, len(steps))
 	for i := range steps {
 		e := steps[i].essence()
+		if l := steps[i].Loop; l != nil && l.Wait != nil { // which among the digests of steps has one of its own
+			e["wait"] = l.Wait.Decoded()
+		}
 		for name, b := range steps[i].Bodies() {
 			body, err := d.body(b)
 			if err != nil {
@@ -155,9 +158,6 @@ func (s *Step) addControl(e map[string]any) {
 		if rounds := l.rounds(); rounds != nil {
 			e["rounds"] = rounds
 		}
-		if l.Wait != nil {
-			e[waitKey] = l.Wait.Decoded()
-		}
 	}
 	if f := s.Fork; f != nil {
 		branches := make([]any, len(f.Branches))
@@ -187,9 +187,6 @@ func (s *Step) addControl(e map[string]any) {
 		e["index"] = x.essence()
 	}
 }
-
-// waitKey is what a loop's essence has its wait under. In a digest of each step that is of a step of its own.
-const waitKey = "wait"
 
 // rounds is what older recipes could not say; nil: l says none of it.
 func (l *Loop) rounds() map[string]any {

@@ -112,9 +112,6 @@ func once[K comparable](known map[K]string, key K, compute func() (string, error
 
 func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 	e := s.essence()
-	if s.Loop != nil {
-		delete(e, waitKey)
-	}
 	if s.Uses.Text == "model" && s.With.get("model") == nil {
 		e["model"] = r.Defaults.Model
 	}
