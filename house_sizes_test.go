@@ -42,7 +42,7 @@ var plannedLines = map[string]int{
 	"adapters/memory":           1200,
 	"adapters/openai":           1042,
 	"adapters/retriever":        1200,
-	"adapters/script":           1260,
+	"adapters/script":           1240,
 	"adapters/skills":           1200,
 	"agentloop":                 376,
 	"checkpoint":                1720,

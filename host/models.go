@@ -40,7 +40,7 @@ func (r *reader) models(n *yamlnode.Node) map[string]Model {
 			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "", "a model's name may not be empty")
 		}
 		if r.replay {
-			models[f.Key] = Model{Provider: replayed, Fallback: r.texts(fallbackOf(f.Value))}
+			models[f.Key] = Model{Provider: replayed, Fallback: r.texts(f.Value.Child("fallback"))}
 			continue
 		}
 		name := "model." + f.Key
@@ -57,7 +57,7 @@ func (r *reader) checkFallbacks(n *yamlnode.Node, models map[string]Model) {
 	fallbacks := map[string][]string{}
 	at := map[string]diagnostics.Position{}
 	for _, f := range r.Map(n) {
-		list := fallbackOf(f.Value)
+		list := f.Value.Child("fallback")
 		if list == nil {
 			continue
 		}
@@ -74,16 +74,6 @@ func (r *reader) checkFallbacks(n *yamlnode.Node, models map[string]Model) {
 		r.Errorf(at[circle[0]], diagnostics.CodeInvalidValue, "let one of them have no fallback",
 			"the fallbacks of models make a circle: %s", strings.Join(circle, " → "))
 	}
-}
-
-// fallbackOf returns the names of the models that answer instead of a model; nil: it has none.
-func fallbackOf(model *yamlnode.Node) *yamlnode.Node {
-	for _, f := range model.Fields {
-		if f.Key == "fallback" {
-			return f.Value
-		}
-	}
-	return nil
 }
 
 // prices reads what models cost. A name need not be one of models here: an app may add its own.

@@ -197,10 +197,5 @@ func child(n *yamlnode.Node, name string) *yamlnode.Node {
 	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(n.Items) {
 		return n.Items[i]
 	}
-	for _, f := range n.Fields {
-		if f.Key == name {
-			return f.Value
-		}
-	}
-	return nil
+	return n.Child(name)
 }

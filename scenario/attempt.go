@@ -67,7 +67,11 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	if err := os.CopyFS(dir, s.files); err != nil {
 		return nil, err
 	}
-	wf, rt, played, disconnect, err := s.prepare(ctx, dir, base, maxParallel)
+	var played *script.Played
+	if s.tools != nil {
+		played = s.tools.Play()
+	}
+	wf, rt, disconnect, err := s.prepare(ctx, dir, base, maxParallel, played)
 	defer disconnect()
 	var wrong *diagnostics.Error
 	switch {
@@ -82,7 +86,7 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	if err == nil {
 		a.problem = problem
 		if played != nil {
-			a.problem, a.left = strings.TrimPrefix(problem+"\n"+played.Unanswered(), "\n"), played.Left()
+			a.problem, a.left = strings.Trim(problem+"\n"+played.Unanswered(), "\n"), played.Left()
 		}
 	}
 	return a, err
@@ -90,38 +94,37 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 
 // prepare compiles the recipe for the runtime of one attempt, with the MCP servers that it needs. The
 // error is a *diagnostics.Error when the recipe or the configuration is at fault. disconnect ends the
-// servers, and is never nil.
+// servers, and is never nil. played answers its tools; nil: they are real.
 func (s *scenario) prepare(
-	ctx context.Context, dir string, base *runtime.Runtime, maxParallel int,
-) (wf *workflow.Workflow, rt *runtime.Runtime, played *script.Played, disconnect func(), err error) {
+	ctx context.Context, dir string, base *runtime.Runtime, maxParallel int, played *script.Played,
+) (wf *workflow.Workflow, rt *runtime.Runtime, disconnect func(), err error) {
 	disconnect = func() {}
 	rt, config, err := s.runtime(dir, base)
 	if err != nil {
-		return nil, nil, nil, disconnect, err
+		return nil, nil, disconnect, err
 	}
 	r, err := config.Recipe(s.source, s.recipe, dir) // with errors too: Compile finds the rest
 	if r == nil {
-		return nil, nil, nil, disconnect, err
+		return nil, nil, disconnect, err
 	}
 	if err == nil {
 		if disconnect, err = config.Connect(ctx, dir, r, rt); err != nil {
-			return nil, nil, nil, disconnect, err
+			return nil, nil, disconnect, err
 		}
 	}
-	specs := rt.ToolSpecs()
-	if s.tools != nil {
-		played = s.tools.Play()
-		specs = s.tools.Specs(specs)
+	tools := rt.Tools
+	if played != nil {
+		rt.Tools = played.Over(tools, nil)
 	}
-	wf, err = workflow.Compile(r, &workflow.Options{Tools: specs})
+	wf, err = workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 	if err != nil {
-		return nil, nil, nil, disconnect, err
+		return nil, nil, disconnect, err
 	}
 	if err := s.noStep(wf.Plan()); err != nil {
-		return nil, nil, nil, disconnect, err
+		return nil, nil, disconnect, err
 	}
 	if played != nil {
-		rt.Tools = played.Over(rt.Tools, wf.Plan().Requires.Tools)
+		rt.Tools = played.Over(tools, wf.Plan().Requires.Tools)
 	}
 	if s.script != nil {
 		for _, name := range wf.Plan().Requires.Models {
@@ -138,7 +141,7 @@ func (s *scenario) prepare(
 	if rt.Resume == nil {
 		rt.Resume = resume.PassThrough{}
 	}
-	return wf, rt, played, disconnect, nil
+	return wf, rt, disconnect, nil
 }
 
 // untrusted is what the scenario's braise.yaml allows, if the working folder does not vouch for the scenario's folder;

@@ -52,9 +52,9 @@ func named(fields map[string]*yamlnode.Node) map[string]diagnostics.Position {
 	paths := map[string]diagnostics.Position{}
 	if matches := fields["matches"]; matches != nil {
 		for _, item := range matches.Items {
-			for _, f := range item.Fields {
-				if path, ok := f.Value.Value.(string); ok && f.Key == "step" {
-					paths[path] = f.Value.Pos
+			if step := item.Child("step"); step != nil {
+				if path, ok := step.Value.(string); ok {
+					paths[path] = step.Pos
 				}
 			}
 		}

@@ -197,31 +197,27 @@ func (t *Tools) close(name, step string) string {
 	return fmt.Sprintf("give it answers under steps or tools, or name it under real: [%s]", name)
 }
 
-// has reports whether a value has all that is wanted: an object may have more members, a text with * has anything in
-// its place, anything else is equal. A nil want, and the text *, are anything.
-func has(got, want any) bool {
+// has reports whether arguments have all that is wanted; nil: that is nothing.
+func has(args, want any) bool { return want == nil || fits(args, want) }
+
+// fits reports whether a value has all that is wanted: an object may have more members, a text with * has anything in
+// its place, and the text * is any value. Anything else is equal.
+func fits(got, want any) bool {
 	switch w := want.(type) {
-	case nil:
-		return true
 	case string:
 		text, ok := got.(string)
 		return w == "*" || ok && (text == w || strings.Contains(w, "*") && wildcard(w).MatchString(text))
 	case map[string]any:
 		g, ok := got.(map[string]any)
 		for key, v := range w {
-			if _, given := g[key]; !given || !(v == nil && g[key] == nil || v != nil && has(g[key], v)) {
+			if member, given := g[key]; !given || !fits(member, v) {
 				return false
 			}
 		}
 		return ok
 	case []any:
 		g, ok := got.([]any)
-		for i := range w {
-			if !ok || len(g) != len(w) || !(w[i] == nil && g[i] == nil || w[i] != nil && has(g[i], w[i])) {
-				return false
-			}
-		}
-		return ok && len(g) == len(w)
+		return ok && slices.EqualFunc(g, w, fits)
 	}
 	return value.Equal(got, want)
 }

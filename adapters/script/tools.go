@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,23 +63,6 @@ func (t *Tools) RealServer(server string) bool {
 		}
 	}
 	return false
-}
-
-// Specs returns the specifications of tools as the script changes them, and behind them those of the other ones that it
-// names, sorted.
-func (t *Tools) Specs(specs []runtime.ToolSpec) []runtime.ToolSpec {
-	list := make([]runtime.ToolSpec, 0, len(specs)+len(t.tools))
-	known := map[string]bool{}
-	for _, spec := range specs {
-		known[spec.Name] = true
-		list = append(list, t.spec(spec))
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.tools)) {
-		if !known[name] && !t.real[name] {
-			list = append(list, t.spec(runtime.ToolSpec{Name: name}))
-		}
-	}
-	return list
 }
 
 // spec is what a tool says of itself but for what the script says.
@@ -220,7 +202,7 @@ func (r *reader) toolTurn(n *yamlnode.Node, fields map[string]*yamlnode.Node) to
 
 // toolFailure reads why a tool fails: that of any call, or the exit code of a program.
 func (r *reader) toolFailure(n *yamlnode.Node) *retry.Failure {
-	code := child(n, "code")
+	code := n.Child("code")
 	if code == nil {
 		return r.failure(n)
 	}
@@ -228,19 +210,6 @@ func (r *reader) toolFailure(n *yamlnode.Node) *retry.Failure {
 	f := &retry.Failure{Status: r.Int(code, 1, 255), Sent: true}
 	f.Err = errors.New(cmp.Or(r.Text(fields["message"]), fmt.Sprintf("exit code %d", f.Status)))
 	return f
-}
-
-// child returns the value of a key; nil: there is none.
-func child(n *yamlnode.Node, key string) *yamlnode.Node {
-	if n == nil {
-		return nil
-	}
-	for _, f := range n.Fields {
-		if f.Key == key {
-			return f.Value
-		}
-	}
-	return nil
 }
 
 // args reads what arguments must have.

@@ -65,6 +65,19 @@ type Field struct {
 	Value *Node                // never nil
 }
 
+// Child returns the value of a key of a mapping; nil: there is none, or n is nil or no mapping.
+func (n *Node) Child(key string) *Node {
+	if n == nil {
+		return nil
+	}
+	for _, f := range n.Fields {
+		if f.Key == key {
+			return f.Value
+		}
+	}
+	return nil
+}
+
 // Decoded returns the value as decoded JSON: nil, bool, int64, float64, string, []any,
 // map[string]any. Every call builds a new value. A nil node is nil.
 func (n *Node) Decoded() any {
