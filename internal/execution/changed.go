@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +40,7 @@ func (x *resumption) program() (*program.Program, error) {
 	}
 	if p != nil && !x.ended {
 		x.old, err = readRecipe(x.ctx, x.ledger.Store, digest, text)
-		return p, err
+		return p, invalid(err)
 	}
 	p, err = Stored(x.ctx, x.ledger.Store, digest, text, program.Rules(rules), x.o.Programs)
 	if err == nil && p.InGo() {
@@ -65,18 +64,18 @@ func readRecipe(
 		}
 	}
 	if r, err = recipe.FromDefinition(text); err != nil {
-		return nil, cmp.Or(invalid(err), fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, digest, err))
+		if _, ok := errors.AsType[*diagnostics.Error](err); !ok {
+			err = fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, digest, err)
+		}
+		return nil, err
 	}
 	return r, nil
 }
 
-// invalid is the error for a recipe that this version refuses, once; nil: err is another error.
+// invalid makes recipe.invalid of the error for a recipe that this version refuses; another err stays as it is.
 func invalid(err error) error {
-	if _, ok := errors.AsType[*runtime.Error](err); ok {
-		return err
-	}
 	if _, ok := errors.AsType[*diagnostics.Error](err); !ok {
-		return nil
+		return err
 	}
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "recipe.invalid",
 		Err: fmt.Errorf("this version cannot compile the recipe of the run: %w"+
@@ -90,10 +89,7 @@ func Stored(
 	c *program.Cache,
 ) (*program.Program, error) {
 	p, err := c.Of(digest, rules, func() (*recipe.Recipe, error) { return readRecipe(ctx, store, digest, text) })
-	if err != nil {
-		return nil, cmp.Or(invalid(err), err)
-	}
-	return p, nil
+	return p, invalid(err)
 }
 
 // changed is the error for a run that has another definition.
