@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,10 +23,10 @@ func (a *app) watchTests(paths []string, test func() error) error {
 	for first := true; ; first = false {
 		seen := stateOf(paths)
 		err := test()
-		var ended *exitError
+		ended, ok := errors.AsType[*exitError](err)
 		switch {
 		case err == nil:
-		case !errors.As(err, &ended):
+		case !ok:
 			return err
 		case ended.code == host.ExitFailed: // which is printed
 		case first, ended.code == host.ExitInterrupt, ended.code == host.ExitCancelled:
@@ -53,7 +54,7 @@ type fileState struct {
 func stateOf(paths []string) map[string]fileState {
 	files := map[string]fileState{}
 	for _, path := range paths {
-		if filepath.Ext(path) != "" {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			path = filepath.Dir(path)
 		}
 		_ = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
