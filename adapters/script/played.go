@@ -16,7 +16,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Played counts the calls of one run that a script answers.
+// Played counts the calls of one run that a script answers. It may be used by several goroutines.
 type Played struct {
 	script *Tools
 
@@ -34,7 +34,8 @@ func (t *Tools) Play() *Played {
 }
 
 // Over returns tools in whose place the script answers, but for those that are real, and behind them the other ones
-// that it names or the recipe needs, sorted. A tool that the host does not allow stays so unless it is one of these.
+// that it names or that are needed, sorted. A tool that the host does not allow stays so unless it is one of these.
+// needed are the tools that a plan requires, names or prefixes such as crm.*; nil: none.
 func (p *Played) Over(tools []runtime.Tool, needed []string) []runtime.Tool {
 	t := p.script
 	missing, known := map[string]bool{}, slices.Clone(needed)
