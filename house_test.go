@@ -54,6 +54,7 @@ var plan = map[string]room{
 	"retry":                       {"0", "", "github.com/cenkalti/backoff/v4"},
 	"trace":                       {"0", "internal/value", ""},
 	"checkpoint":                  {"0", "internal/value", "golang.org/x/sys/unix"},
+	"checkpoint/state":            {"0b", "checkpoint", ""},
 	"recipes":                     {floor: "0"},
 	"internal/otlp": {"0", "", "github.com/cenkalti/backoff/v4 go.opentelemetry.io/otel/... go.opentelemetry.io/proto/otlp/..." +
 		" google.golang.org/protobuf/..."},
@@ -61,7 +62,7 @@ var plan = map[string]room{
 	"recipe":        {"1", "diagnostics internal/value internal/schema internal/yamlnode", ""},
 	"internal/expr": {"1", "diagnostics internal/expr/syntax internal/value", ""},
 	"resume":        {"1", "checkpoint diagnostics internal/schema internal/value", ""},
-	"runtime": {"1", "checkpoint diagnostics resume retry trace internal/regular internal/value internal/schema",
+	"runtime": {"1", "checkpoint checkpoint/state diagnostics resume retry trace internal/regular internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 
 	"runtime/runtimetest": {"1b", "retry runtime", "github.com/google/go-cmp/cmp"},
@@ -129,7 +130,7 @@ var plan = map[string]room{
 
 	"cmd/braise": {"5", "internal/command", ""},
 	"internal/command": {"5", "diagnostics trace checkpoint internal/clock internal/value internal/schema internal/regular resume runtime recipe workflow history host adapters/memory" +
-		" internal/terminal scenario serve worker trace/oteltrace recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+		" checkpoint/state internal/terminal scenario serve worker trace/oteltrace recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
 // testKit is what tests anywhere may import beside what their package may.

@@ -28,7 +28,7 @@ func Reserved(name string) bool {
 
 // builtinTools are tools that a host may have, whether or not it does.
 var builtinTools = []string{ExecTool, "http.request", "file.read", "file.write", AskHuman,
-	"docs.search", "agent.spawn", "agent.send", "agent.wait", "agent.close"}
+	"docs.search", runtime.StateGet, runtime.StatePut, "agent.spawn", "agent.send", "agent.wait", "agent.close"}
 
 // A key of Approval and an entry of Deny is a tool's name, PREFIX.*, exec.run:PROGRAM, exec.run:* for every
 // program, an effect, or *. Of keys that match, the most specific one counts: program, every program, name,

@@ -32,6 +32,14 @@ type Documents interface {
 
 	// DeleteDocuments removes a whole collection. It is no error if it does not exist.
 	DeleteDocuments(ctx context.Context, collection string) error
+
+	// Document returns the text of a document; false: there is none. ErrCorrupt when it is damaged.
+	Document(ctx context.Context, collection, name string) (text string, ok bool, err error)
+
+	// SwapDocument replaces the text old of a document by another one, so that several processes lose nothing that one
+	// of them wrote. A nil old means that there is no such document yet, a nil text that there shall be none.
+	// ErrConflict if the store has something else than old; the document stays as it is then.
+	SwapDocument(ctx context.Context, collection, name string, old, text *string) error
 }
 
 // Collections is an optional interface of a store that has [Documents]: it lists what there is. All stores of this
@@ -63,6 +71,25 @@ func (d Document) Check(collection string) error {
 		return fmt.Errorf("document %q: %w: its text is not UTF-8", d.Name, ErrInvalid)
 	}
 	return nil
+}
+
+// Swapped returns the document with another text; nil: with the same.
+func (d Document) Swapped(text *string) Document {
+	if text != nil {
+		d.Text = *text
+	}
+	return d
+}
+
+// CheckSwap returns an ErrConflict unless now, the text that a store has for the document, is old. nil: there is none.
+func (d Document) CheckSwap(now, old *string) error {
+	switch {
+	case now == nil && old == nil, now != nil && old != nil && *now == *old:
+		return nil
+	case now == nil:
+		return fmt.Errorf("document %q: %w: it is gone", d.Name, ErrConflict)
+	}
+	return fmt.Errorf("document %q: %w: it is another one meanwhile", d.Name, ErrConflict)
 }
 
 // CheckCollection returns an ErrInvalid for a name that no collection can have.

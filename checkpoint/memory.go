@@ -284,15 +284,69 @@ func (m *Memory) PutDocument(ctx context.Context, collection string, d Document)
 	if err := d.Check(collection); err != nil {
 		return err
 	}
-	all := m.documents[collection]
-	if i := slices.IndexFunc(all, func(o Document) bool { return o.Name == d.Name }); i >= 0 {
-		all[i] = d
-		return nil
+	m.put(collection, d)
+	return nil
+}
+
+// put keeps a document.
+func (m *Memory) put(collection string, d Document) {
+	if i := m.indexOf(collection, d.Name); i >= 0 {
+		m.documents[collection][i] = d
+		return
 	}
 	if m.documents == nil {
 		m.documents = map[string][]Document{}
 	}
-	m.documents[collection] = append(all, d)
+	m.documents[collection] = append(m.documents[collection], d)
+}
+
+// indexOf is the place of a document in its collection; -1: there is none.
+func (m *Memory) indexOf(collection, name string) int {
+	return slices.IndexFunc(m.documents[collection], func(d Document) bool { return d.Name == name })
+}
+
+// Document implements Documents.
+func (m *Memory) Document(ctx context.Context, collection, name string) (string, bool, error) {
+	if err := m.lock(ctx); err != nil {
+		return "", false, err
+	}
+	defer m.mu.Unlock()
+	if err := (Document{Name: name}).Check(collection); err != nil {
+		return "", false, err
+	}
+	if i := m.indexOf(collection, name); i >= 0 {
+		return m.documents[collection][i].Text, true, nil
+	}
+	return "", false, nil
+}
+
+// SwapDocument implements Documents.
+func (m *Memory) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	d := Document{Name: name}.Swapped(text)
+	if err := d.Check(collection); err != nil {
+		return err
+	}
+	var now *string
+	i := m.indexOf(collection, name)
+	if i >= 0 {
+		now = &m.documents[collection][i].Text
+	}
+	if err := d.CheckSwap(now, old); err != nil {
+		return err
+	}
+	switch {
+	case text != nil:
+		m.put(collection, d)
+	case i < 0:
+	case len(m.documents[collection]) == 1:
+		delete(m.documents, collection)
+	default:
+		m.documents[collection] = slices.Delete(m.documents[collection], i, i+1)
+	}
 	return nil
 }
 

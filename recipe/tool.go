@@ -31,7 +31,7 @@ const toolNameHint = "it has a dot, like crm.lookup, and up to 48 letters, digit
 
 // reservedTools are the names, and beginnings of names, of tools that recipes cannot define.
 var reservedTools = []string{"http.request", "file.read", "file.write", "exec.run", "human.ask", "docs.search",
-	"agent.", "mcp.", "memory.", "delegate_", "handoff_"}
+	"agent.", "state.get", "state.put", "mcp.", "memory.", "delegate_", "handoff_"}
 
 // ReservedTool returns the reserved name, or beginning of names, that a name of a tool collides with; "": none.
 func ReservedTool(name string) string {

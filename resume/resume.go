@@ -118,6 +118,7 @@ type CallContext struct {
 	Path       string
 	Ordinal    int
 	Attempt    int         // from 1
+	Recipe     string      // the name of the recipe in whose file the step stands, or the agent
 	By         string      // who started the run, or gave the last answer; "": not known
 	Detail     *CallDetail // nil: nothing of that
 }

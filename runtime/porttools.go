@@ -10,12 +10,14 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// portTools are the tools that a runtime has because of its ports: docs.search where it has searchers.
+// portTools are the tools that a runtime has because of its ports: docs.search where it has searchers, and those of
+// state where it has a store.
 func (rt *Runtime) portTools() []Tool {
+	tools := stateTools(rt.Store)
 	if names := rt.searchers(); len(names) > 0 {
-		return []Tool{docsSearch{rt, names}}
+		tools = append(tools, docsSearch{rt, names})
 	}
-	return nil
+	return tools
 }
 
 // PortTool marks a tool that a [Runtime] has because of one of its ports. Agents have it only if they list it.

@@ -92,6 +92,7 @@ type CallInfo struct {
 	Resource string // likewise, see [Conversation]
 	Cwd      string // where the agent's calls work, below the folder that the tool works in; "" is that folder
 	Key      string // see [IdempotencyKey]
+	Recipe   string // the name of the recipe in whose file the step stands, or the agent
 	By       string // who started the run, or gave the last answer, as the journal names them; "": not known
 }
 
@@ -103,7 +104,7 @@ func CallOf(ctx context.Context) (CallInfo, bool) {
 		return CallInfo{}, false
 	}
 	info := CallInfo{Run: c.RunID, Step: c.Path, Call: c.Ordinal, Attempt: c.Attempt, Key: resume.IdempotencyKey(c),
-		By: c.By}
+		Recipe: c.Recipe, By: c.By}
 	if d := c.Detail; d != nil {
 		info.Agent, info.Depth, info.Cwd = d.Agent, d.Depth, d.Cwd
 		info.Thread, info.Resource = d.Thread, d.Resource

@@ -78,10 +78,10 @@ steps:
 		t.Errorf("moments (-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
-		"{Run:r1 Step:a Agent: Depth:0 Call:1 Attempt:1 Thread: Resource: Cwd: Key: By:}",
-		"{Run:r1 Step:a Agent: Depth:0 Call:1 Attempt:2 Thread: Resource: Cwd: Key: By:}",
-		"{Run:r1 Step:b Agent:boss Depth:0 Call:1 Attempt:1 Thread:main Resource: Cwd: Key: By:}",
-		"{Run:r1 Step:b/clerk#2 Agent:clerk Depth:1 Call:1 Attempt:1 Thread: Resource: Cwd: Key: By:}",
+		"{Run:r1 Step:a Agent: Depth:0 Call:1 Attempt:1 Thread: Resource: Cwd: Key: Recipe:test By:}",
+		"{Run:r1 Step:a Agent: Depth:0 Call:1 Attempt:2 Thread: Resource: Cwd: Key: Recipe:test By:}",
+		"{Run:r1 Step:b Agent:boss Depth:0 Call:1 Attempt:1 Thread:main Resource: Cwd: Key: Recipe:test By:}",
+		"{Run:r1 Step:b/clerk#2 Agent:clerk Depth:1 Call:1 Attempt:1 Thread: Resource: Cwd: Key: Recipe:test By:}",
 	}, calls); diff != "" {
 		t.Errorf("calls (-want +got)\n%s", diff)
 	}

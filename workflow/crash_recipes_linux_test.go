@@ -126,16 +126,17 @@ output: ["${{ map(steps.check.messages, .text) }}", "${{ steps.name.output }}", 
 	},
 }
 
-// A person talks with an agent: each round of a loop hands on what was said.
+// A person talks with an agent: each round of a loop hands on what was said. What is kept for later runs is written once.
 var crashTalk = &crashRecipe{
 	name: "talk", script: twoTurns,
 	text: `agents: {a: {model: m, tools: []}}
 steps:
   hello: {uses: say, with: {text: Welcome}}
   charge: {uses: fx.external, needs: [hello], with: {as: charge}}
+  kept: {uses: recipe, needs: [charge], with: {steps: {put: {uses: state.put, with: {key: "${{ run.id }}", value: one}}}, output: "${{ steps.put.output.version }}"}}
   chat:
     uses: loop
-    needs: [charge]
+    needs: [kept]
     with:
       first: {next: Hi, talk: []}
       max_iterations: 2
@@ -143,7 +144,9 @@ steps:
         turn: {uses: agent, with: {agent: a, messages: "${{ last.talk }}", prompt: "${{ last.next }}"}}
         hear: {uses: human, when: iteration == 1, with: {prompt: "${{ steps.turn.output.text }}", answer: {type: string}}}
       output: {next: "${{ steps.hear.output }}", talk: "${{ steps.turn.messages }}"}
-  send: {uses: fx.external, needs: [chat], with: {as: send}}
+  again: {uses: recipe, needs: [chat], with: {steps: {put: {uses: state.put, with: {key: "${{ run.id }}", value: two, if_version: "${{ steps.kept.output }}"}}}, output: "${{ steps.put.output.version }}"}}
+  send: {uses: fx.external, needs: [again], with: {as: send}}
+  visits: {uses: recipe, needs: [send], with: {steps: {get: {uses: state.get, with: {key: "${{ run.id }}"}}}, output: "${{ [steps.get.output.value, steps.get.output.version] }}"}}
 output: ["${{ map(steps.chat.output.last.talk, .text) }}"]
 `,
 	answers: map[string]any{"chat#1/hear": "more"},
@@ -151,6 +154,7 @@ output: ["${{ map(steps.chat.output.last.talk, .text) }}"]
 		output: []any{[]any{"Hi", "first", "more", "second"}},
 		artefact: map[string]any{
 			"hello": map[string]any{"text": "Welcome", "value": nil}, "charge": did("charge"),
+			"kept": 1., "again": 2., "visits": []any{"two", 2.},
 			"chat": map[string]any{"iterations": 2., "reason": "max_iterations", "last": map[string]any{"next": nil, "talk": []any{
 				map[string]any{"role": "user", "text": "Hi"}, map[string]any{"role": "assistant", "text": "first"},
 				map[string]any{"role": "user", "text": "more"}, map[string]any{"role": "assistant", "text": "second"},

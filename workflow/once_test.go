@@ -81,6 +81,8 @@ var onceRows = []onceRow{
 	{"retrieve", "", "{uses: retrieve, with: {query: q}}", ""},
 	{"index", "", "{uses: index, with: {into: cellar, documents: [{source: a, text: a}]}}", ""},
 	{"", "a call", "{uses: test.act}", ""},
+	{"", "state is kept", "{uses: state.put, with: {key: k, value: 1}}", ""},
+	{"", "state is read", "{uses: state.get, with: {key: k}}", ""},
 	{"", "a call for each item", "{uses: test.act, foreach: {in: [1, 2]}}", ""},
 	{"", "a call that fails", "{uses: test.bad, on_error: continue}", ""},
 	{"", "a call that fails, replaced", "{uses: test.bad, on_error: {set: 1}}", ""},
@@ -332,7 +334,11 @@ func TestPaidOnceAfterDeaths(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					p := row.payer()
 					store := &dead{Store: p.store, after: dies}
-					rt := p.runtime(claimed{store})
+					type documents interface{ checkpoint.Documents }
+					rt := p.runtime(struct {
+						claimed
+						documents
+					}{claimed{store}, p.store})
 					rt.NewRunID = func() string { return "r1" }
 					out, _ := load(t, []byte(row.recipe())).Run(t.Context(), nil, rt)
 					what := fmt.Sprintf("dead after %d writes", dies)

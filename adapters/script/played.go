@@ -35,12 +35,14 @@ func (t *Tools) Play() *Played {
 
 // Over returns tools in whose place the script answers, but for those that are real, and behind them the other ones
 // that it names or that are needed, sorted. A tool that the host does not allow stays so unless it is one of these.
-// needed are the tools that a plan requires, names or prefixes such as crm.*; nil: none.
+// needed are the tools that a plan requires, names or prefixes such as crm.*; nil: none. Those of state are what the
+// store of the run makes them, unless the script names them.
 func (p *Played) Over(tools []runtime.Tool, needed []string) []runtime.Tool {
 	t := p.script
 	missing, known := map[string]bool{}, slices.Clone(needed)
 	for _, name := range slices.Concat(needed, slices.Collect(maps.Keys(t.tools))) {
-		missing[name] = !t.real[name] && !strings.HasSuffix(name, "*")
+		_, named := t.tools[name]
+		missing[name] = !t.real[name] && !strings.HasSuffix(name, "*") && (named || !runtime.IsState(name))
 	}
 	list := make([]runtime.Tool, 0, len(tools)+len(missing))
 	for _, tool := range tools {

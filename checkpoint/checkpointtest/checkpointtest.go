@@ -111,6 +111,10 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts Options) {
 		{"documents at once", testDocumentsAtOnce},
 		{"documents stay", testDocumentsStay},
 		{"damaged document", testDamagedDocument},
+		{"swap", testSwap},
+		{"swaps at once", testSwapsAtOnce},
+		{"swaps cut", testSwapsCut},
+		{"swaps refused", testSwapsRefused},
 		{"broken medium of documents", testBrokenDocuments},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

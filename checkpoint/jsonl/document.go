@@ -35,36 +35,99 @@ func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint
 		if err != nil {
 			return err
 		}
-		at := len(all)
-		for i, o := range all {
-			if o.Name == d.Name {
-				at = i
-			}
+		if at := indexOf(all, d.Name); at >= 0 {
+			lines[at] = line
+		} else {
+			lines = append(lines, line)
 		}
-		lines = append(lines[:at:at], append([][]byte{line}, lines[min(at+1, len(lines)):]...)...)
-		temp, err := s.writeTemp(append(bytes.Join(lines, []byte("\n")), '\n'))
-		if err != nil {
-			return err
-		}
-		if err := os.Rename(temp, s.collection(collection)); err != nil {
-			os.Remove(temp)
-			return err
-		}
-		return syncDir(filepath.Join(s.dir, documents))
+		return s.writeDocuments(collection, lines)
 	})
+}
+
+// indexOf is the place of a document among others; -1: it is not there.
+func indexOf(all []checkpoint.Document, name string) int {
+	return slices.IndexFunc(all, func(d checkpoint.Document) bool { return d.Name == name })
+}
+
+// writeDocuments replaces a collection.
+func (s *Store) writeDocuments(collection string, lines [][]byte) error {
+	if len(lines) == 0 {
+		return s.removeDocuments(collection)
+	}
+	temp, err := s.writeTemp(append(bytes.Join(lines, []byte("\n")), '\n'))
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, s.collection(collection)); err != nil {
+		os.Remove(temp)
+		return err
+	}
+	return syncDir(filepath.Join(s.dir, documents))
+}
+
+func (s *Store) removeDocuments(collection string) error {
+	err := os.Remove(s.collection(collection))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(filepath.Join(s.dir, documents))
+	}
+	return err
 }
 
 // DeleteDocuments implements checkpoint.Documents.
 func (s *Store) DeleteDocuments(ctx context.Context, collection string) error {
-	return s.inDocuments(ctx, collection, checkpoint.CheckCollection(collection), func() error {
-		err := os.Remove(s.collection(collection))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+	return s.inDocuments(ctx, collection, checkpoint.CheckCollection(collection),
+		func() error { return s.removeDocuments(collection) })
+}
+
+// Document implements checkpoint.Documents. It reads the whole collection, without a lock.
+func (s *Store) Document(ctx context.Context, collection, name string) (string, bool, error) {
+	err := s.begin(ctx)
+	if err == nil {
+		err = (checkpoint.Document{Name: name}).Check(collection)
+	}
+	if err != nil {
+		return "", false, err
+	}
+	all, _, err := s.readDocuments(collection)
+	if err != nil {
+		return "", false, fmt.Errorf("collection %q: %w", collection, err)
+	}
+	if at := indexOf(all, name); at >= 0 {
+		return all[at].Text, true, nil
+	}
+	return "", false, nil
+}
+
+// SwapDocument implements checkpoint.Documents. It rewrites the whole collection.
+func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
+	d := checkpoint.Document{Name: name}.Swapped(text)
+	return s.inDocuments(ctx, collection, d.Check(collection), func() error {
+		all, lines, err := s.readDocuments(collection)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = syncDir(filepath.Join(s.dir, documents))
+		var now *string
+		at := indexOf(all, name)
+		if at >= 0 {
+			now = &all[at].Text
+		} else {
+			at = len(lines)
 		}
-		return err
+		if err := d.CheckSwap(now, old); err != nil {
+			return err
+		}
+		var line [][]byte
+		if text != nil {
+			one, err := checkpoint.DocumentLine(collection, d)
+			if err != nil {
+				return err
+			}
+			line = [][]byte{one}
+		}
+		return s.writeDocuments(collection, slices.Replace(lines, at, min(at+1, len(lines)), line...))
 	})
 }
 

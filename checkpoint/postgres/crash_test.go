@@ -239,9 +239,9 @@ type proxy struct {
 	refused  chan struct{} // has room for what tests wait for
 	mu       sync.Mutex
 	away     bool
-	turned   int  // connections that were refused
-	deaf     bool // the next question is lost, and its connection
-	mute     bool // the next answer is
+	turned   int // connections that were refused
+	deaf     int // the question of that number from now on is lost, and its connection; 0: none
+	mute     int // the answer is
 	conns    []net.Conn
 	all      sync.WaitGroup
 }
@@ -293,7 +293,7 @@ func (p *proxy) serve() {
 }
 
 // pass passes on what comes in until some of it is to be lost. An answer means that the statement is done.
-func (p *proxy) pass(to, from net.Conn, lose *bool) {
+func (p *proxy) pass(to, from net.Conn, lose *int) {
 	buf := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buf)
@@ -301,8 +301,8 @@ func (p *proxy) pass(to, from net.Conn, lose *bool) {
 			return
 		}
 		p.mu.Lock()
-		lost := *lose
-		*lose = false
+		lost := *lose == 1
+		*lose = max(0, *lose-1)
 		p.mu.Unlock()
 		if lost {
 			return
@@ -312,10 +312,15 @@ func (p *proxy) pass(to, from net.Conn, lose *bool) {
 }
 
 // cut makes the proxy lose the next question or answer.
-func (p *proxy) cut(answer bool) {
+func (p *proxy) cut(answer bool) { p.cutAt(1, answer) }
+
+// cutAt makes the proxy lose the n-th question or answer from now on.
+func (p *proxy) cutAt(n int, answer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.deaf, p.mute = !answer, answer
+	if p.deaf, p.mute = n, 0; answer {
+		p.deaf, p.mute = 0, n
+	}
 }
 
 // set makes the proxy refuse connections and cut the open ones.
@@ -365,6 +370,31 @@ func TestServerAway(t *testing.T) {
 	p.set(false)
 	if err := s.Append(ctx, l, 3, note("c")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A swap happens once, wherever the connection is lost: before the document is read, before it is written, after that.
+func TestSwapLostAnswer(t *testing.T) {
+	m := newMedium(t)
+	p := startProxy(t, m)
+	s := m.open()
+	quiet(s)
+	for at := 1; at <= 6; at++ {
+		for _, answer := range []bool{false, true} {
+			var old *string
+			for _, text := range []*string{new("1"), new("2"), nil} {
+				p.cutAt(at, answer)
+				if err := s.SwapDocument(t.Context(), "c", "a", old, text); err != nil {
+					t.Errorf("cut %d, answer %v: %v", at, answer, err)
+				}
+				p.cutAt(0, false)
+				got, ok, err := s.Document(t.Context(), "c", "a")
+				if err != nil || ok != (text != nil) || ok && got != *text {
+					t.Errorf("cut %d, answer %v: %q %v %v", at, answer, got, ok, err)
+				}
+				old = text
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,77 @@ func (s *Store) Documents(ctx context.Context, collection string) (all []checkpo
 		return nil, err
 	}
 	return all, nil
+}
+
+// Document implements checkpoint.Documents.
+func (s *Store) Document(ctx context.Context, collection, name string) (text string, ok bool, err error) {
+	err = s.documents(ctx, collection, (checkpoint.Document{Name: name}).Check(collection), func() error {
+		now, _, err := s.document(ctx, collection, name)
+		if now != nil {
+			text, ok = *now, true
+		}
+		return err
+	})
+	return text, ok, err
+}
+
+// document returns the text of a document and its line; nil: there is none.
+func (s *Store) document(ctx context.Context, collection, name string) (text *string, line []byte, err error) {
+	err = s.reading(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.sql("SELECT line FROM SCHEMA.documents WHERE collection = $1 AND name = $2"),
+			collection, name).Scan(&line)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := checkpoint.ParseDocumentLine(collection, name, line)
+	return &d.Text, line, err
+}
+
+// SwapDocument implements checkpoint.Documents. No two lines are alike, as each has the time when it was made: so it
+// knows its own one again when the connection was lost while it wrote.
+func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
+	d := checkpoint.Document{Name: name}.Swapped(text)
+	line, invalid := checkpoint.DocumentLine(collection, d)
+	if text == nil {
+		line = nil
+	}
+	return s.documents(ctx, collection, invalid, func() error {
+		for again := s.attempts(ctx, 0); ; {
+			now, was, err := s.document(ctx, collection, name)
+			switch {
+			case err != nil:
+			case again.sent && bytes.Equal(was, line): // also both nil
+				return nil
+			default:
+				if err := d.CheckSwap(now, old); err != nil || was == nil && line == nil {
+					return err
+				}
+				err = s.swap(ctx, collection, name, was, line)
+				if errors.Is(err, errRefused) {
+					continue // somebody was quicker
+				}
+			}
+			if !again.after(err) {
+				return err
+			}
+		}
+	})
+}
+
+// swap replaces the line of a document; nil: there is none.
+func (s *Store) swap(ctx context.Context, collection, name string, was, line []byte) error {
+	key := collection + "\x00" + name
+	switch {
+	case was == nil:
+		return s.send(ctx, key, addSQL, nil, collection, name, line)
+	case line == nil:
+		return s.send(ctx, key, dropSQL, nil, collection, name, was)
+	}
+	return s.send(ctx, key, swapSQL, nil, collection, name, was, line)
 }
 
 // Collections implements checkpoint.Collections.

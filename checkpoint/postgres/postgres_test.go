@@ -162,7 +162,7 @@ func testStore(t *testing.T, by func(t *testing.T, m *medium)) {
 			m.exec("CREATE FUNCTION SCHEMA.full() RETURNS trigger LANGUAGE plpgsql AS " +
 				"$$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$")
 			for _, table := range []string{"records", "documents", "signals"} {
-				m.exec("CREATE TRIGGER full_disk BEFORE INSERT ON SCHEMA." + table + " FOR EACH ROW EXECUTE FUNCTION SCHEMA.full()")
+				m.exec("CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON SCHEMA." + table + " FOR EACH ROW EXECUTE FUNCTION SCHEMA.full()")
 			}
 			return func() {
 				m.exec("DROP TRIGGER full_disk ON SCHEMA.records")

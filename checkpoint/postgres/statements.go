@@ -84,6 +84,10 @@ WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR unti
 	putSQL = `INSERT INTO SCHEMA.documents (collection, name, line) VALUES ($1, $2, $3)
 ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line`
 
+	addSQL  = `INSERT INTO SCHEMA.documents (collection, name, line) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
+	swapSQL = `UPDATE SCHEMA.documents SET line = $4 WHERE collection = $1 AND name = $2 AND line = $3`
+	dropSQL = `DELETE FROM SCHEMA.documents WHERE collection = $1 AND name = $2 AND line = $3`
+
 	removeSQL = `WITH all_of_it AS MATERIALIZED (
 	SELECT num FROM SCHEMA.documents WHERE collection = $1 ORDER BY name FOR UPDATE
 ) DELETE FROM SCHEMA.documents WHERE num IN (SELECT num FROM all_of_it)`

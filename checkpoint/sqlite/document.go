@@ -13,14 +13,19 @@ func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	line, err := checkpoint.DocumentLine(collection, d)
-	if err != nil {
+	if err := d.Check(collection); err != nil {
 		return err
 	}
-	return s.write(ctx, func(w *writer) error {
-		return w.exec("INSERT INTO documents (collection, name, line) VALUES (?, ?, ?) "+
-			"ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line", collection, d.Name, line)
-	})
+	return s.write(ctx, func(w *writer) error { return w.putDocument(collection, d) })
+}
+
+func (w *writer) putDocument(collection string, d checkpoint.Document) error {
+	line, err := checkpoint.DocumentLine(collection, d)
+	if err != nil {
+		return &refusal{err}
+	}
+	return w.exec("INSERT INTO documents (collection, name, line) VALUES (?, ?, ?) "+
+		"ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line", collection, d.Name, line)
 }
 
 // Documents implements checkpoint.Documents.
@@ -42,6 +47,58 @@ func (s *Store) Documents(ctx context.Context, collection string) (all []checkpo
 		return nil, err
 	}
 	return all, nil
+}
+
+// Document implements checkpoint.Documents.
+func (s *Store) Document(ctx context.Context, collection, name string) (text string, ok bool, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		if err := (checkpoint.Document{Name: name}).Check(collection); err != nil {
+			return &refusal{err}
+		}
+		found, err := document(c, collection, name)
+		if found != nil {
+			text, ok = *found, true
+		}
+		return err
+	})
+	return text, ok, err
+}
+
+// document returns the text of a document; nil: there is none.
+func document(c *sqlite.Conn, collection, name string) (found *string, err error) {
+	err = query(c, func(stmt *sqlite.Stmt) error {
+		d, err := checkpoint.ParseDocumentLine(collection, name, column(stmt, 0))
+		if err != nil {
+			return refuse("collection %q: %w", collection, err)
+		}
+		found = &d.Text
+		return nil
+	}, "SELECT line FROM documents WHERE collection = ? AND name = ?", collection, name)
+	return found, err
+}
+
+// SwapDocument implements checkpoint.Documents.
+func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	d := checkpoint.Document{Name: name}.Swapped(text)
+	if err := d.Check(collection); err != nil {
+		return err
+	}
+	return s.write(ctx, func(w *writer) error {
+		now, err := document(w.conn, collection, name)
+		if err != nil {
+			return err
+		}
+		if err := d.CheckSwap(now, old); err != nil {
+			return refuse("collection %q: %w", collection, err)
+		}
+		if text == nil {
+			return w.exec("DELETE FROM documents WHERE collection = ? AND name = ?", collection, name)
+		}
+		return w.putDocument(collection, d)
+	})
 }
 
 // Collections implements checkpoint.Collections.

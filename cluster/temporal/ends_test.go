@@ -189,6 +189,19 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %s, %v", tt.name, out.Status, out.Err)
 		}
 	}
+	for _, steps := range []string{
+		"  seen: {uses: state.get, with: {key: k}}\n",
+		"  ask: {uses: agent, with: {agent: a, prompt: go}}\nagents: {a: {model: fast, tools: [state.put]}}\n",
+	} {
+		for _, store := range []checkpoint.Store{nil, &checkpoint.Memory{}} {
+			rt := demoRuntime(t, &effects{})
+			rt.Store = store
+			out := onCluster(t, compiled(t, head+"steps:\n"+steps), nil, rt, nil)
+			if out.Error() == nil || out.Error().Code != "cluster.unsupported" || len(out.Artefact) > 0 {
+				t.Errorf("state: %s, %v", out.Status, out.Err)
+			}
+		}
+	}
 	var done effects
 	rt := demoRuntime(t, &done)
 	rt.Plugins = hook(runtime.ToolBefore)

@@ -89,6 +89,12 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 		o.Refused = wire.FaultOf(err)
 		return o
 	}
+	for _, u := range p.Tools {
+		if runtime.IsState(u.Name) {
+			return refuse(clusterError("cluster.unsupported", "%s: step %q uses %s, and runs on a cluster keep no state"+
+				"\n  hint: keep it in a database, by a tool of your own", u.Pos, u.Step, u.Name))
+		}
+	}
 	if err := unsupported(rt); err != nil {
 		return refuse(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -79,7 +80,7 @@ func (a *attempt) findable() {
 	call := a.call
 	own := &a.own
 	*own = resume.CallContext{Context: a.ctx, RunID: a.RunID, Generation: call.Generation, Path: call.Path,
-		Ordinal: call.Ordinal, Attempt: max(call.Attempt, 1), By: call.By}
+		Ordinal: call.Ordinal, Attempt: max(call.Attempt, 1), Recipe: call.Recipe, By: call.By}
 	a.ctx = own
 	key := call.Key
 	if call.Job != nil {
@@ -110,7 +111,12 @@ func (a *attempt) callJSON() (json.RawMessage, []runtime.Spent, error) {
 	}); ok { // a tool of a port
 		return t.CallSpending(a.ctx, args)
 	}
-	text, err := a.tool.tool.Call(a.ctx, args)
+	call := func(ctx context.Context) (json.RawMessage, error) { return a.tool.tool.Call(ctx, args) }
+	if _, ok := a.tool.tool.(interface{ StoreTool() }); ok {
+		text, err := guard.Store(a.ctx, call)
+		return text, nil, err
+	}
+	text, err := call(a.ctx)
 	return text, nil, err
 }
 

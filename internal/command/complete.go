@@ -36,6 +36,7 @@ func (a *app) addCompletion(root *cobra.Command) {
 		"runs fork": runs, "runs repair": runs, "runs export": runs, "runs answer": a.completePauses,
 		"runs send": a.completeChannels, "memory list": words(),
 		"memory show": onlyFirst(a.completeThreads), "memory forget": onlyFirst(a.completeThreads),
+		"state list": onlyFirst(a.completeState), "state get": a.completeState, "state delete": a.completeState,
 	}
 	values := map[string]completer{
 		"--output": words(outputs...), "--color": words(colors...), "--model": a.completeModels,

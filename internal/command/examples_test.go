@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/adapters/memory"
 	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -36,7 +37,7 @@ func TestExamples(t *testing.T) {
 	rt := &runtime.Runtime{Resume: resume.PassThrough{},
 		Models: map[string]runtime.Model{"fast": fast}, Memory: new(memory.Memory), Retriever: retriever.New(dir, retriever.Options{}),
 		Searchers: map[string]runtime.Searcher{"manual": manual}, Files: builtin.Files(builtin.FileOptions{Base: dir}),
-		Tools: builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}),
+		Tools: builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}), Store: &checkpoint.Memory{},
 	}
 	wantOutput := map[string]any{
 		"set":        map[string]any{"text": "Hello, World!", "letters": int64(5)},
@@ -48,6 +49,8 @@ func TestExamples(t *testing.T) {
 		"send":       int64(42),
 		"receive":    int64(42),
 		"say":        "Hello, Ada.",
+		"state.get":  []any{},
+		"state.put":  int64(1),
 		"file.write": int64(14),
 		"index":      map[string]any{"added": int64(1), "updated": int64(0), "deleted": int64(0), "skipped": int64(0)},
 	}

@@ -23,8 +23,8 @@ var executing = []string{"run", "ask", "resume", "runs recover", "runs answer", 
 // of its own.
 var takers = map[string][]string{
 	"config": {"validate", "plan", "run", "ask", "resume", "runs", "serve", "worker", "test", "kinds",
-		"models", "doctor", "memory"},
-	"store":          {"run", "ask", "resume", "runs", "serve", "doctor", "memory"},
+		"models", "doctor", "memory", "state"},
+	"store":          {"run", "ask", "resume", "runs", "serve", "doctor", "memory", "state"},
 	"engine":         {"run", "ask", "resume", "runs", "worker"},
 	"run-id":         {"run", "ask", "runs fork"},
 	"max-parallel":   append([]string{"plan", "serve"}, executing...),

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/adapters/mcp"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
@@ -37,6 +38,7 @@ func (a *app) kindsCommand() *cobra.Command {
 			}
 			defer s.close()
 			rt := s.host.Bare()
+			rt.Store = &checkpoint.Memory{} // runs have one, and the tools that come with it
 			if len(args) == 0 || strings.HasPrefix(args[0], mcp.Prefix) {
 				if err := s.host.Connect(cmd.Context(), nil, rt); err != nil { // the list is good without them
 					a.warn(err.Error())

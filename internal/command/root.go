@@ -93,7 +93,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.askCommand(),
-		a.resumeCommand(), a.runsCommand(), a.memoryCommand(), a.storeCommand(), a.serveCommand(), a.workerCommand(),
+		a.resumeCommand(), a.runsCommand(), a.memoryCommand(), a.stateCommand(), a.storeCommand(),
+		a.serveCommand(), a.workerCommand(),
 		a.testCommand(), a.schemaCommand(), a.kindsCommand(), a.modelsCommand(), a.doctorCommand(),
 		a.completionCommand(), a.versionCommand(),
 	)

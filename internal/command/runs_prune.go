@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/state"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/clock"
 )
@@ -54,10 +55,17 @@ func (a *app) runsPrune() *cobra.Command {
 				if err != nil {
 					return s.fail("", fmt.Errorf("%d runs removed, then: %w", n, err))
 				}
+				expired, err := pruneState(ctx, store)
+				if err != nil {
+					return s.fail("", fmt.Errorf("%d runs removed, then: %w", n, err))
+				}
 				if a.output != "human" {
-					return a.printJSON(map[string]int{"removed": n})
+					return a.printJSON(map[string]int{"removed": n, "expiredState": expired})
 				}
 				fmt.Fprintf(a.stdout, "%d removed\n", n)
+				if expired > 0 {
+					fmt.Fprintf(a.stdout, "%d values of state removed, whose time was over\n", expired)
+				}
 				return nil
 			})
 		},
@@ -67,6 +75,15 @@ func (a *app) runsPrune() *cobra.Command {
 		"runs of this status: "+strings.Join(statuses()[2:], ", ")+" (repeatable; default ok, error, cancelled)")
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "only runs with this label, key=value (repeatable)")
 	return cmd
+}
+
+// pruneState removes the values of state whose time is over.
+func pruneState(ctx context.Context, store checkpoint.Store) (int, error) {
+	kept, ok := store.(stateStore)
+	if !ok {
+		return 0, nil
+	}
+	return state.DeleteExpired(ctx, kept)
 }
 
 // pruneLabelled is Prune for the runs that have all of some labels.

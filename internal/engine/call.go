@@ -60,6 +60,7 @@ type Context struct {
 	Ordinal    int // this is the step's, or the agent's, n-th logical call, from 1
 	Attempt    int // from 1
 	Key        string
+	Recipe     string         // the name of the recipe in whose file the step stands, or the agent
 	By         string         // see [Run.By]
 	Replies    []resume.Reply // the answers to the pauses that the call asked for, in order
 	Answered   bool           // the last of them is to the pause before the attempt

@@ -159,7 +159,7 @@ func (r *Run) newCall(by caller, t *machine.Task, site *program.Call, path strin
 	p.caller, p.task, p.site, p.Call = by, t, site, &p.first
 	r.calls.last++
 	p.ID, p.Kind, p.Name, p.Path, p.Pos, p.Opens = r.calls.last, site.Kind, site.Name, path, site.Pos, site.Secrets
-	p.Ordinal, p.Generation, p.began = 1, r.generation, r.now
+	p.Ordinal, p.Generation, p.Recipe, p.began = 1, r.generation, site.Recipe, r.now
 	return p
 }
 

@@ -87,6 +87,14 @@ func (o oddDocuments) Documents(context.Context, string) (list []checkpoint.Docu
 	o.odd()
 	return
 }
+func (o oddDocuments) Document(context.Context, string, string) (text string, ok bool, err error) {
+	o.odd()
+	return
+}
+func (o oddDocuments) SwapDocument(context.Context, string, string, *string, *string) (err error) {
+	o.odd()
+	return
+}
 func (o oddDocuments) DeleteDocuments(context.Context, string) (err error) { o.odd(); return }
 
 // trust 8.13: whatever any method of a store does, its caller gets an error: at once, a moment after the caller's context

@@ -164,3 +164,21 @@ func (d documents) Documents(ctx context.Context, collection string) ([]checkpoi
 func (d documents) DeleteDocuments(ctx context.Context, collection string) error {
 	return do(ctx, func(ctx context.Context) error { return d.of.DeleteDocuments(ctx, collection) })
 }
+
+func (d documents) Document(ctx context.Context, collection, name string) (text string, ok bool, err error) {
+	found, err := Store(ctx, func(ctx context.Context) (*string, error) {
+		text, ok, err := d.of.Document(ctx, collection, name)
+		if !ok {
+			return nil, err
+		}
+		return &text, err
+	})
+	if found == nil {
+		return "", false, err
+	}
+	return *found, true, err
+}
+
+func (d documents) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
+	return do(ctx, func(ctx context.Context) error { return d.of.SwapDocument(ctx, collection, name, old, text) })
+}

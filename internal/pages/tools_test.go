@@ -16,6 +16,7 @@ import (
 	diffs "github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -28,7 +29,8 @@ func TestToolsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(old)
-	for _, tool := range builtin.Tools(builtin.Options{}) {
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Tools: builtin.Tools(builtin.Options{})}
+	for _, tool := range rt.Resolve().Tools {
 		spec := tool.Spec()
 		example, err := os.ReadFile("../command/examples/" + spec.Name + ".yaml")
 		if err != nil {

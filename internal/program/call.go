@@ -48,10 +48,11 @@ type Call struct {
 	Name  string // of the tool or model; "" for a model that an expression names
 	Index int    // of a tool in Program.Tools
 
-	Step  string
-	Pos   diagnostics.Position
-	With  *recipe.Value
-	Event trace.Data // of adapter.call, when the name is known
+	Step   string
+	Recipe string // the name of the recipe in whose file it stands
+	Pos    diagnostics.Position
+	With   *recipe.Value
+	Event  trace.Data // of adapter.call, when the name is known
 
 	Secrets    bool           // the arguments hold secrets
 	Answer     *schema.Schema // of the output; nil: not checked
@@ -110,6 +111,7 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 
 // addCall adds a call to those of the program, and of the file.
 func (c *compiler) addCall(call *Call) {
+	call.Recipe = c.in.name
 	c.calls, c.in.calls = append(c.calls, call), append(c.in.calls, call)
 }
 

@@ -242,6 +242,7 @@ func (s *Suggester) hint(name string, known func() []string) string {
 // file is one compiled recipe file.
 type file struct {
 	recipe *recipe.Recipe
+	name   string // of the recipe in the file: a tool that stands in place has none of its own
 	graph  *machine.Graph
 	inputs *InputSet
 	steps  []PlanStep
@@ -298,11 +299,14 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	if f := c.files[r]; f != nil {
 		return f
 	}
-	f := &file{recipe: r, inputs: c.compileInputs(r.Inputs)}
+	f := &file{recipe: r, name: r.Name, inputs: c.compileInputs(r.Inputs)}
 	c.files[r] = f
 	outer := c.in
 	if c.in = f; outer != nil {
 		defer func() { c.in = outer }()
+		if r.InTool() {
+			f.name = outer.name
+		}
 	}
 	consts := map[string]any{}
 	for _, k := range r.Consts {

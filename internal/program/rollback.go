@@ -24,7 +24,7 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 	s.node.Rollback = &machine.Rollback{Timeout: cmp.Or(src.Timeout, s.defaults.Timeout, rollbackTime), Adapter: c}
 	if r.With != nil {
 		names := *inner
-		names.Secrets = true
+		names.Secrets = takesSecrets(r.Uses.Text)
 		if src.Foreach != nil { // its own output is that of one item
 			names.Outputs = map[string]expr.Type{src.ID: s.typeOf(s.outputOfOne(src))}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
 )
 
 // stepCompiler compiles one step.
@@ -117,7 +118,7 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.with(src.With, &names)
 	default:
 		names := *inner
-		names.Secrets = true
+		names.Secrets = takesSecrets(src.Uses.Text)
 		s.own = ownRulesOf(src.Uses, src.With)
 		s.warnNoShell(s.own.argv)
 		s.with(src.With, &names)
@@ -126,6 +127,10 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.compileKey(src, inner)
 	}
 }
+
+// takesSecrets reports whether arguments of a tool may be secrets. What is kept between runs may not: it stands in the
+// store as it is.
+func takesSecrets(tool string) bool { return !runtime.IsState(tool) }
 
 // compileKey lowers the recipe's part of the idempotency key of the call that was compiled last.
 func (s *stepCompiler) compileKey(src *recipe.Step, inner *expr.Scope) {

@@ -29,17 +29,19 @@ func Missing(u Use, what string, code diagnostics.Code, offered []string) diagno
 	return d
 }
 
-// portTools are the tools that a host has because of something else, with hints about that.
+// portTools are the tools that a host has because of something else, with why they are missing.
 var portTools = map[string]string{
-	"docs.search": "it comes with a retriever: give retriever or retrievers in braise.yaml, or Runtime.Retriever",
+	"docs.search": "it comes with a retriever" +
+		"\n  hint: give retriever or retrievers in braise.yaml, or Runtime.Retriever",
+	runtime.StateGet: withoutStore,
+	runtime.StatePut: withoutStore,
 }
+
+const withoutStore = "it comes with a store that outlives the run\n  hint: give store in braise.yaml, or Runtime.Store"
 
 // MissingTool reports a tool that is not configured, and why, if specs say so.
 func MissingTool(u Use, specs []runtime.ToolSpec) diagnostics.Diagnostic {
 	d := Missing(u, "tool", diagnostics.CodeMissingTool, ToolNames(specs))
-	if hint := portTools[u.Name]; hint != "" {
-		d.Hint = hint
-	}
 	if why := WhyMissing(specs, u.Name); why != "" {
 		why, d.Hint, _ = strings.Cut(why, "\n  hint: ")
 		d.Message += ": " + why
@@ -55,7 +57,7 @@ func WhyMissing(specs []runtime.ToolSpec, name string) string {
 			return spec.Missing
 		}
 	}
-	return ""
+	return portTools[name]
 }
 
 // ToolNames returns the names of tools in their order.

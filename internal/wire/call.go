@@ -56,6 +56,7 @@ type about struct {
 	Ordinal    int     `json:"ordinal,omitempty"`
 	Attempt    int     `json:"attempt,omitempty"`
 	Key        string  `json:"key,omitempty"`
+	Recipe     string  `json:"recipe,omitempty"`
 	By         string  `json:"by,omitempty"`
 	Replies    []reply `json:"replies,omitempty"`
 	Answered   bool    `json:"answered,omitempty"`
@@ -72,7 +73,7 @@ func CallOf(c *engine.Call) *Call {
 	w := &Call{ID: c.ID, Kind: c.Kind, Name: c.Name, Path: c.Path, Position: c.Pos, Opens: c.Opens, Request: c.Request,
 		Stream: c.Stream, Looks: c.Looks, Files: c.Files, Timeout: c.Timeout, Grace: c.Grace,
 		Effect: c.Effect, Spends: c.Spends, Stops: Stops{c.Group, c.Alone, c.Rollback, c.Dispose},
-		Context: about{c.Generation, c.Ordinal, c.Attempt, c.Key, c.By, nil, c.Answered}}
+		Context: about{c.Generation, c.Ordinal, c.Attempt, c.Key, c.Recipe, c.By, nil, c.Answered}}
 	for _, r := range c.Replies {
 		w.Context.Replies = append(w.Context.Replies, reply{r.To, Value{r.Answer}})
 	}
@@ -95,7 +96,8 @@ func (w *Call) Restore() (*engine.Call, error) {
 		Timeout: w.Timeout, Grace: w.Grace, Group: w.Group, Alone: w.Alone, Rollback: w.Rollback, Dispose: w.Dispose,
 		Ready: engine.Ready{Effect: w.Effect, Spends: w.Spends},
 		Context: engine.Context{Generation: w.Context.Generation, Ordinal: w.Context.Ordinal,
-			Attempt: w.Context.Attempt, Key: w.Context.Key, By: w.Context.By, Answered: w.Context.Answered}}
+			Attempt: w.Context.Attempt, Key: w.Context.Key, Recipe: w.Context.Recipe, By: w.Context.By,
+			Answered: w.Context.Answered}}
 	for _, r := range w.Context.Replies {
 		c.Replies = append(c.Replies, resume.Reply{To: r.To, Answer: r.Answer.V})
 	}

@@ -70,7 +70,7 @@ func toolCall() *engine.Call {
 		Input: map[string]any{"n": int64(1), "f": 1.5, "none": nil, "big": json.Number("12345678901234567890"),
 			"key":     expr.Sealed{Parts: []expr.SealedPart{{Text: "Bearer "}, {Secret: "KEY", Escape: "query"}}},
 			"$sealed": "plain", "list": []any{map[string]any{"$plain": int64(2)}}},
-		Context: engine.Context{Generation: 2, Ordinal: 3, Attempt: 4, Key: "k", By: "ada", Answered: true,
+		Context: engine.Context{Generation: 2, Ordinal: 3, Attempt: 4, Key: "k", Recipe: "order", By: "ada", Answered: true,
 			Replies: []resume.Reply{{To: "first", Answer: map[string]any{"n": int64(1<<53 + 1)}}, {To: "second"},
 				{To: "mine", Answer: any(map[string]any{"yes": true, "n": int64(1)})}}},
 		Timeout: time.Second, Grace: time.Minute, Group: 5, Alone: true, Rollback: true, Dispose: true,
