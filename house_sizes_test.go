@@ -50,7 +50,7 @@ var plannedLines = map[string]int{
 	"checkpoint/jsonl":          1250,
 	"checkpoint/postgres":       2072,
 	"checkpoint/sqlite":         1746,
-	"internal/command":          5589,
+	"internal/command":          5610,
 	"diagnostics":               680,
 	"history":                   1490,
 	"host":                      3636,

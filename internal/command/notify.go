@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"sync"
 
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/checkpoint"
@@ -59,9 +60,16 @@ func (s *session) telling(e *execution) (tell func(context.Context, *workflow.Ou
 	if n == nil || err != nil {
 		return func(_ context.Context, out *workflow.Outcome) { failed(out, err) }
 	}
+	var turn sync.Mutex   // of a pause that is told as it opens
+	over := false         // all are told at the end, and then the store is closed
 	if !s.interactive() { // else who is asked may be at the terminal
 		rt := *e.rt
 		rt.OnPause = func(p resume.Pause) {
+			turn.Lock()
+			defer turn.Unlock()
+			if over {
+				return
+			}
 			runID, _, _ := resume.Parse(p.Token)
 			sum, _, err := rt.Store.Load(context.Background(), runID, math.MaxInt64)
 			if err == nil { // else, and after another error, they are told at the end
@@ -71,5 +79,10 @@ func (s *session) telling(e *execution) (tell func(context.Context, *workflow.Ou
 		}
 		e.rt = &rt
 	}
-	return func(ctx context.Context, out *workflow.Outcome) { failed(out, n.Tell(context.WithoutCancel(ctx), out)) }
+	return func(ctx context.Context, out *workflow.Outcome) {
+		turn.Lock()
+		over = true
+		turn.Unlock()
+		failed(out, n.Tell(context.WithoutCancel(ctx), out))
+	}
 }
