@@ -37,7 +37,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 	known := constants(t, "diagnostics/codes.go")
 	results := constants(t, "internal/agents/tools.go", "internal/agents/children.go")
 	maps.Copy(known, results)
-	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "internal/engine", "internal/call", "internal/ledger", "internal/local", "internal/execution", "internal/agents", "cluster/temporal", "cluster/temporal/cmd/braise", "runtime"} {
+	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "internal/engine", "internal/call", "internal/ledger", "internal/local", "internal/execution", "internal/agents", "cluster/temporal", "cluster/temporal/cmd/braise", "internal/daily", "runtime"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

@@ -36,6 +36,7 @@ var plan = map[string]room{
 	"internal/expr/syntax": {floor: "0"},
 	"internal/guard":       {"1b", "checkpoint runtime", ""},
 	"internal/clock":       {"1c", "checkpoint internal/guard", ""},
+	"internal/daily":       {"1c", "checkpoint internal/guard internal/value runtime", ""},
 
 	"internal/failpoint":          {floor: "0"},
 	"internal/npmtest":            {floor: "0"},
@@ -80,7 +81,7 @@ var plan = map[string]room{
 	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/expr internal/journal internal/machine internal/past internal/program internal/value" +
 		" resume retry runtime trace", ""},
 
-	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
+	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/daily internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
 		" internal/guard internal/value resume retry runtime trace", ""},
 	"internal/wire":   {"2c", "diagnostics internal/agents internal/engine internal/expr internal/journal internal/program internal/value resume retry runtime trace", ""},
 	"internal/ledger": {"2c", "checkpoint internal/failpoint internal/guard internal/journal runtime", ""},
@@ -89,7 +90,7 @@ var plan = map[string]room{
 
 	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value internal/wire", ""},
 
-	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/engine internal/failpoint internal/guard internal/journal internal/ledger internal/local internal/past" +
+	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/daily internal/engine internal/failpoint internal/guard internal/journal internal/ledger internal/local internal/past" +
 		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
 
 	"workflow": {"3", "agentloop checkpoint diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,8 +256,9 @@ func (r *reader) names(n *yamlnode.Node) []string {
 }
 
 func (r *reader) limits(n *yamlnode.Node) (runtime.Limits, runtime.Budget) {
-	fields := r.Object(n, []string{"max_parallel", "grace", "tokens", "cost_usd", "tool_calls", "wall_time",
-		"on_exceeded", "max_plan_steps", "max_items", "max_output_bytes", "max_run_bytes"}, nil)
+	fields := r.Object(n, []string{"max_parallel", "grace", "tokens", "cost_usd", "cost_usd_per_day",
+		"per_label", "tool_calls", "wall_time", "on_exceeded", "max_plan_steps", "max_items", "max_output_bytes",
+		"max_run_bytes"}, nil)
 	limits := runtime.Limits{
 		MaxParallel: r.Int(fields["max_parallel"], 1, math.MaxInt32),
 		Grace:       read(r, fields["grace"], readDuration),
@@ -270,6 +272,9 @@ func (r *reader) limits(n *yamlnode.Node) (runtime.Limits, runtime.Budget) {
 		Tokens:  r.Int(fields["tokens"], 1, math.MaxInt32),
 		CostUSD: r.Amount(fields["cost_usd"]),
 
+		CostUSDPerDay: r.Amount(fields["cost_usd_per_day"]),
+		PerLabel:      r.perLabel(fields["per_label"]),
+
 		ToolCalls: r.Int(fields["tool_calls"], 1, math.MaxInt32),
 		WallTime:  read(r, fields["wall_time"], readDuration),
 	}
@@ -277,14 +282,30 @@ func (r *reader) limits(n *yamlnode.Node) (runtime.Limits, runtime.Budget) {
 		budget.Pause = read(r, on, func(r *yamlnode.Reader, n *yamlnode.Node) string {
 			return r.OneOf(n, "fail", "pause")
 		}) == "pause"
-		if fields["tokens"] == nil && fields["cost_usd"] == nil && fields["tool_calls"] == nil &&
-			fields["wall_time"] == nil {
-			r.Errorf(on.Pos, diagnostics.CodeInvalidValue,
-				"give tokens, cost_usd, tool_calls or wall_time, or leave it out",
+		of := []string{"tokens", "cost_usd", "cost_usd_per_day", "per_label", "tool_calls", "wall_time"}
+		if !slices.ContainsFunc(of, func(key string) bool { return fields[key] != nil }) {
+			r.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give one of "+strings.Join(of, ", ")+", or leave it out",
 				"%q means nothing without a limit", on.Key)
 		}
 	}
 	return limits, budget
+}
+
+// perLabel reads what the runs with each value of a label may cost on a day.
+func (r *reader) perLabel(n *yamlnode.Node) map[string]float64 {
+	var limits map[string]float64
+	for _, f := range r.Map(n) {
+		if len(f.Key) > 64 {
+			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "",
+				"the key of a label has 64 bytes at most, and this one %d", len(f.Key))
+			continue
+		}
+		if limits == nil {
+			limits = map[string]float64{}
+		}
+		limits[f.Key] = r.Amount(f.Value)
+	}
+	return limits
 }
 
 func (r *reader) retriever(n *yamlnode.Node) string {

@@ -342,6 +342,12 @@ models:
 			{"b.yaml:1:45", diagnostics.CodeInvalidValue, `"wall_time" must be more than 0`, ""},
 			{"b.yaml:1:62", diagnostics.CodeInvalidValue, `"on_exceeded" may not be "stop"`, "allowed: fail, pause"},
 		}},
+		{"limits of a day", "limits: {cost_usd_per_day: -1, per_label: {tenant: 0, " + strings.Repeat("x", 65) + ": 1, team: much}}", []found{
+			{"b.yaml:1:28", diagnostics.CodeInvalidValue, `"cost_usd_per_day" must be more than 0`, "leave it out for no limit"},
+			{"b.yaml:1:52", diagnostics.CodeInvalidValue, `"tenant" must be more than 0`, "leave it out for no limit"},
+			{"b.yaml:1:55", diagnostics.CodeInvalidValue, "the key of a label has 64 bytes at most, and this one 65", ""},
+			{"b.yaml:1:131", diagnostics.CodeWrongType, `"team" must be a number, not a string`, ""},
+		}},
 		{"a limit of a variable that is not set", "limits: {wall_time: '${UNSET}'}\nsecrets: {from_env: ['${UNSET}']}", []found{
 			{"b.yaml:1:21", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
 			{"b.yaml:2:22", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
@@ -364,7 +370,7 @@ models:
 			{"b.yaml:1:61", diagnostics.CodeInvalidValue, `"make" runs other programs: a yes to one call is never one to all`, ""},
 		}},
 		{"a budget of nothing", "limits: {on_exceeded: pause, max_parallel: 2}", []found{
-			{"b.yaml:1:23", diagnostics.CodeInvalidValue, `"on_exceeded" means nothing without a limit`, "give tokens, cost_usd, tool_calls or wall_time, or leave it out"},
+			{"b.yaml:1:23", diagnostics.CodeInvalidValue, `"on_exceeded" means nothing without a limit`, "give one of tokens, cost_usd, cost_usd_per_day, per_label, tool_calls, wall_time, or leave it out"},
 		}},
 		{"store with an option", "store: sqlite:runs.db?synchronous=off", []found{
 			{"b.yaml:1:8", diagnostics.CodeInvalidValue, `synchronous is "full" or "normal", not "off"`, `say "sqlite:PATH?synchronous=normal"`}}},

@@ -96,6 +96,7 @@ var exitCodes = map[string]int{
 	"config signal.invalid":           ExitInvalid,
 	"config signal.noStore":           ExitInvalid,
 	"config enqueue.noStore":          ExitInvalid,
+	"config limit.noStore":            ExitInvalid,
 	"config fork.queued":              ExitInvalid,
 	"config resume.questionChanged":   ExitConflict,
 	"infra run.poison":                ExitConflict,

@@ -112,9 +112,21 @@ type Budget struct {
 	WallTime time.Duration // for as long as the run is worked on
 
 	ToolCalls int // of steps and agents together
+
+	// CostUSDPerDay is what all runs of the Store may cost together on a day in UTC, and PerLabel what the runs with
+	// each value of a label may, by the label's key: {"tenant": 5}. A run without the label has no such limit. The
+	// limits need a Store, and a price for each model. They count the calls of models by all processes that have such
+	// limits. A call that may cost more than is left is not made: it fails with limit.day, or waits until the next day
+	// if Pause is set. A process that dies during a call leaves counted what the call might have cost.
+	CostUSDPerDay float64
+	PerLabel      map[string]float64
+
 	// Pause lets calls wait until a person raises the limit; otherwise the run, or the call, fails.
 	Pause bool
 }
+
+// Daily reports whether there are limits of a day.
+func (b *Budget) Daily() bool { return b.CostUSDPerDay > 0 || len(b.PerLabel) > 0 }
 
 // Limits restrict a run. A zero field means its default. The defaults keep a run below 512 MB of memory, whatever
 // its recipe does.

@@ -244,7 +244,7 @@ func merge(rt, own *runtime.Runtime) {
 	if own.Env != nil {
 		rt.Env = own.Env
 	}
-	if own.Budget != (runtime.Budget{}) {
+	if !reflect.DeepEqual(own.Budget, runtime.Budget{}) {
 		rt.Budget = own.Budget
 	}
 	if own.Skills != nil {

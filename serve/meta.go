@@ -32,6 +32,7 @@ type login struct {
 // state is what a monitor is told.
 type state struct {
 	Status string `json:"status" enum:"ok draining failed"`
+	Newer  int    `json:"newerRuns,omitempty" doc:"Runs that it leaves to others, as a newer version wrote them."`
 }
 
 func (c *call) me() error {
@@ -108,11 +109,11 @@ func (c *call) schema() error {
 		suggest(name, known, "it is one of "+strings.Join(known, ", ")))
 }
 
-func (c *call) livez() error { return c.reply(http.StatusOK, state{"ok"}) }
+func (c *call) livez() error { return c.reply(http.StatusOK, state{Status: "ok"}) }
 
 func (c *call) readyz() error {
 	if c.draining() {
-		return c.reply(http.StatusServiceUnavailable, state{"draining"})
+		return c.reply(http.StatusServiceUnavailable, state{Status: "draining"})
 	}
 	_, _, err := c.store.Load(c.r.Context(), "readyz", math.MaxInt64)
 	if errors.Is(err, checkpoint.ErrNotFound) {
@@ -123,9 +124,13 @@ func (c *call) readyz() error {
 	}
 	if err != nil {
 		c.logFailure(c.r.Context(), c.r, err)
-		return c.reply(http.StatusServiceUnavailable, state{"failed"})
+		return c.reply(http.StatusServiceUnavailable, state{Status: "failed"})
 	}
-	return c.reply(http.StatusOK, state{"ok"})
+	ready := state{Status: "ok"}
+	if c.Worker != nil {
+		ready.Newer = c.Worker.State().Newer
+	}
+	return c.reply(http.StatusOK, ready)
 }
 
 // draining reports whether the server is about to end.

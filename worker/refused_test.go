@@ -186,3 +186,45 @@ func TestWorkerSeesAnswersAtOnce(t *testing.T) {
 	working(t, &worker.Worker{Runtime: &runtime.Runtime{Store: store, Resume: resume.PassThrough{}}, Queues: []string{"q"}})
 	await(t, store.Memory, id, checkpoint.PhaseOK)
 }
+
+// serve.md 14.8: a run with a record that this version does not know is left to others, and State says so as long as it is.
+func TestWorkerLeavesNewerJournals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &checkpoint.Memory{}
+		rt := &runtime.Runtime{Store: store}
+		id := enqueue(t, store, works, "q")
+		l, err := store.Claim(t.Context(), id, "newer", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, _, err := store.Load(t.Context(), id, math.MaxInt64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := checkpoint.Record{Seq: sum.Seq + 1, At: time.Now(), Kind: "run.dreamt", Data: []byte("{}")}
+		if err := store.Append(t.Context(), l, sum.Seq, next); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Release(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		w := &worker.Worker{Queues: []string{"q"}, Runtime: rt}
+		stop := working(t, w)
+		time.Sleep(10 * time.Second)
+		if e, _ := errors.AsType[*runtime.Error](w.Refused(id)); e == nil || e.Code != "journal.newer" || w.State().Newer != 1 {
+			t.Errorf("%v, %+v", w.Refused(id), w.State())
+		}
+		after, _, err := store.Load(t.Context(), id, math.MaxInt64)
+		if err != nil || after.Seq != next.Seq || after.Held {
+			t.Errorf("the run has changed: %+v, %v", after, err)
+		}
+		if err := store.Delete(t.Context(), id); err != nil { // as if another version had taken it
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if w.State().Newer != 0 {
+			t.Errorf("%+v", w.State())
+		}
+		stop()
+	})
+}

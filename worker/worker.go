@@ -58,6 +58,8 @@ type State struct {
 	Draining   bool      // it takes no more runs
 	Err        error     // why the store could not be read when the worker last looked; nil: it could
 	Looked     time.Time // when that was; zero: never
+	// Newer is how many runs it leaves to others, as a newer version has written their journals.
+	Newer int
 }
 
 // State returns what the worker does now.
@@ -66,6 +68,12 @@ func (w *Worker) State() State {
 	defer w.mu.Unlock()
 	state := w.state
 	state.Executions = len(w.working)
+	for _, m := range w.left { // the mark of a run that another one has taken since grows old
+		e, ok := errors.AsType[*runtime.Error](m.refused)
+		if ok && e.Code == "journal.newer" && time.Since(m.until) < time.Minute {
+			state.Newer++
+		}
+	}
 	return state
 }
 

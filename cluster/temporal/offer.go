@@ -91,8 +91,9 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 	}
 	for _, u := range p.Tools {
 		if runtime.IsState(u.Name) {
-			return refuse(clusterError("cluster.unsupported", "%s: step %q uses %s, and runs on a cluster keep no state"+
-				"\n  hint: keep it in a database, by a tool of your own", u.Pos, u.Step, u.Name))
+			return refuse(clusterError("cluster.unsupported",
+				"%s: step %q uses %s, and runs on a cluster keep no state"+
+					"\n  hint: keep it in a database, by a tool of your own", u.Pos, u.Step, u.Name))
 		}
 	}
 	if err := unsupported(rt); err != nil {
@@ -184,6 +185,11 @@ func unsupported(rt *runtime.Runtime) error {
 			return clusterError("cluster.unsupported", "a resume adapter cannot make answers on a cluster"+
 				"\n  hint: set Runtime.Resume to resume.PassThrough{}")
 		}
+	}
+	if rt.Budget.Daily() {
+		return clusterError("cluster.unsupported",
+			"limits of a day are kept in a store, which runs on a cluster do not have"+
+				"\n  hint: leave out cost_usd_per_day and per_label; cost_usd limits each run")
 	}
 	for _, p := range rt.Plugins {
 		for _, point := range slices.Sorted(maps.Keys(p.Hooks)) {

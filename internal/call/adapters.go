@@ -69,7 +69,7 @@ func (a *attempt) toolResult() engine.Result {
 func (a *attempt) textFor(resp *response) json.RawMessage {
 	text := resp.text
 	if a.call.Job == nil || a.Hooked() || a.Redact != nil || len(text) == 0 || text[0] != '{' && text[0] != '[' ||
-		len(text) > a.maxOutput || value.WeightOfText(text) > a.maxMemory || !value.IsCanonical(text) {
+		len(text) > a.most.output || value.WeightOfText(text) > a.most.memory || !value.IsCanonical(text) {
 		return nil
 	}
 	return bytes.Clone(text)
@@ -132,10 +132,10 @@ func (a *attempt) argsText() (json.RawMessage, error) {
 func (a *attempt) outputOf(resp *response) (output any, extent value.Extent, err error) {
 	switch {
 	case a.tool.values != nil:
-		output, extent, err = value.Take(resp.value, a.maxOutput)
-	case len(resp.text) > a.maxOutput:
+		output, extent, err = value.Take(resp.value, a.most.output)
+	case len(resp.text) > a.most.output:
 		return nil, extent, a.tooLarge(len(resp.text))
-	case value.WeightOfText(resp.text) > a.maxMemory:
+	case value.WeightOfText(resp.text) > a.most.memory:
 		return nil, extent, a.tooHeavy()
 	case len(resp.text) > 0:
 		output, err = value.Decode(resp.text)
@@ -175,7 +175,7 @@ func (a *attempt) askModel() engine.Result {
 	case resp.err != nil:
 	case resp.model == nil:
 		res.Bad = a.shown(fmt.Errorf("model %q returned neither an answer nor an error", req.Model))
-	case bytesOf(resp.model) > a.maxOutput:
+	case bytesOf(resp.model) > a.most.output:
 		res.Bad = a.tooLarge(bytesOf(resp.model))
 	default:
 		m.Response = res.Response

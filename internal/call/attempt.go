@@ -65,6 +65,13 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 		res.Found, res.Told = a.found, a.emits.End()
 	}()
 	a.findable()
+	if c.Day != nil {
+		settle, err := a.reserveDay()
+		if err != nil {
+			return engine.Result{Bad: err}
+		}
+		defer func() { settle(&res) }()
+	}
 	switch {
 	case call.Looks:
 		res = a.look()
@@ -255,12 +262,12 @@ func (a *attempt) fire(m runtime.Moment) error {
 // tooLarge refuses a result before it is decoded.
 func (a *attempt) tooLarge(size int) error {
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
-		Err: fmt.Errorf("the output has %d bytes, the most is %d", size, a.maxOutput)}
+		Err: fmt.Errorf("the output has %d bytes, the most is %d", size, a.most.output)}
 }
 
 // tooHeavy is the error of an output of few bytes that takes much memory.
 func (a *attempt) tooHeavy() error {
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
 		Err: fmt.Errorf("the output takes more than %d bytes of memory, an eighth of what the run may keep",
-			a.maxMemory)}
+			a.most.memory)}
 }

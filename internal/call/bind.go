@@ -36,8 +36,8 @@ type boundTool struct {
 func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
 	offers := rt.Resolve()
 	c := &Caller{Offers: offers, Archive: p.Archive, rt: offers.Runtime, uses: p.Tools,
-		tools:     make([]boundTool, len(p.Tools)),
-		maxOutput: rt.Limits.WithDefaults().MaxOutputBytes, maxMemory: rt.Limits.WithDefaults().MaxRunBytes / 8}
+		tools: make([]boundTool, len(p.Tools)),
+		most:  bounds{rt.Limits.WithDefaults().MaxOutputBytes, rt.Limits.WithDefaults().MaxRunBytes / 8}}
 	for _, d := range p.Found {
 		if d.Code != diagnostics.CodeMissingTool { // reported again below, if it still holds
 			c.Diagnostics = append(c.Diagnostics, d)
@@ -132,7 +132,7 @@ func (c *Caller) checkOptions(p *program.Program) {
 
 // checkPrices reports models without a price, if any limit of cost applies in a run.
 func (c *Caller) checkPrices(p *program.Program) {
-	if p.Recipe.Limits.CostUSD <= 0 && !p.StepLimits.Cost && c.rt.Budget.CostUSD <= 0 {
+	if p.Recipe.Limits.CostUSD <= 0 && !p.StepLimits.Cost && c.rt.Budget.CostUSD <= 0 && !c.rt.Budget.Daily() {
 		return
 	}
 	for _, u := range p.Models {

@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/daily"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/program"
@@ -35,15 +36,15 @@ type Caller struct {
 	Live  func(trace.Event)       // receives the events of adapters and hooks, likewise
 	Warn  func(text, path string) // receives messages for the host's operator; nil: they are dropped
 	Spans *trace.Fanout           // makes spans of calls; nil: nobody does
+	Day   *daily.Limits           // what calls of models may cost on a day; nil: anything
 
-	rt        *runtime.Runtime
-	maxOutput int           // bytes
-	maxMemory int           // that an output may take, in bytes
-	uses      []program.Use // Program.Tools
-	tools     []boundTool   // by index in uses
-	secrets   map[string]string
-	noSecret  map[string]string // why secrets that the recipe names are missing, where that is known
-	remote    *Remote           // whose calls it prepares, see Stand; nil: its own
+	rt       *runtime.Runtime
+	most     bounds
+	uses     []program.Use // Program.Tools
+	tools    []boundTool   // by index in uses
+	secrets  map[string]string
+	noSecret map[string]string // why secrets that the recipe names are missing, where that is known
+	remote   *Remote           // whose calls it prepares, see Stand; nil: its own
 
 	offered
 	found
@@ -56,6 +57,9 @@ type found struct {
 	skills map[string][]runtime.Tool  // that skills brought, by the path of the agent or child
 	loops  map[string]*agentloop.Loop // that have tools or layers of their own, likewise
 }
+
+// bounds are how many bytes an output may have, and how many of memory it may take.
+type bounds struct{ output, memory int }
 
 // offered is what the runtime offers to agents, once one asks.
 type offered struct {

@@ -147,7 +147,7 @@ func (a *attempt) visit() engine.Result {
 	if resp.err != nil {
 		return res
 	}
-	output, extent, err := value.Take(resp.value, a.maxOutput)
+	output, extent, err := value.Take(resp.value, a.most.output)
 	switch {
 	case err != nil:
 		res.Bad = a.shown(fmt.Errorf("the retriever returned what is not JSON: %w", err))

@@ -45,10 +45,12 @@ func (r *Run) attempted(p *pending, res *Result) {
 	err := res.Err
 	p.open = r.leavesOpen(p, err)
 	if _, panicked := errors.AsType[*PanicError](err); !panicked && !unmade(res.Bad) {
-		r.settle(p, res.Response, err)
-		r.settleSpent(p, res.Spent)
+		r.settle(p, res)
 	}
 	switch {
+	case err == nil && r.waitsForDay(p, res.Bad):
+		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: DayOver, RetryAt: nextDay(r.now),
+			Prompt: res.Bad.Error() + "; it is called on the next day, or on an answer"}, res.Bad)
 	case err == nil:
 		p.Attempts = 0
 		p.returned(r, p, *res)
@@ -57,12 +59,24 @@ func (r *Run) attempted(p *pending, res *Result) {
 	}
 }
 
-// unmade reports whether an attempt was not made because of its Bad: a hook, or a file that it shows.
+// DayOver is the code of the error that a limit of a day does not leave enough for a call, and the reason of the pause.
+const DayOver = "limit.day"
+
+// unmade reports whether an attempt was not made because of its Bad: a hook, a file that it shows, or a limit of a day.
 func unmade(bad error) bool {
 	known, ok := errors.AsType[*runtime.Error](bad)
 	return ok && slices.Contains([]string{"hook.denied", "file.changed", "file.unreadable",
-		string(diagnostics.CodeNoFiles)}, known.Code)
+		string(diagnostics.CodeNoFiles), DayOver, "limit.tooLow"}, known.Code)
 }
+
+// waitsForDay reports whether a call that was not made for want of money waits until there is more.
+func (r *Run) waitsForDay(p *pending, bad error) bool {
+	known, ok := errors.AsType[*runtime.Error](bad)
+	return ok && known.Code == DayOver && r.budget.host.Pause && r.o.Kept && p.mayPause(p)
+}
+
+// nextDay is when the next day begins, in UTC.
+func nextDay(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
 // failed ends a call with an error: the call has failed, or waits.
 func (r *Run) failed(p *pending, err error) { r.failedOr(p, nil, err) }

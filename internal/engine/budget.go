@@ -3,9 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +62,7 @@ func (b *budget) account(s scope, l *program.Limits) *account {
 		} else {
 			a.limit.Tokens, a.limit.Tools = min(int64(l.Tokens), journal.MaxAmount), int64(l.ToolCalls)
 			if l.CostUSD > 0 {
-				a.limit.Micros = micros(l.CostUSD * 1e6)
+				a.limit.Micros = value.Micros(l.CostUSD * 1e6)
 			}
 		}
 		if b.accounts == nil {
@@ -80,14 +78,6 @@ func (r *Run) beginTime(t *machine.Task) {
 	if l, ok := t.Node().Limits.(*program.Limits); ok && program.PausesInTime(l) {
 		r.budget.account(scope{path: t.Path(), time: true}, l).began = r.clock.At(r.now)
 	}
-}
-
-// micros rounds millionths of a dollar up; any positive amount is at least one.
-func micros(f float64) int64 {
-	if !(f < journal.MaxAmount) {
-		return journal.MaxAmount
-	}
-	return int64(math.Ceil(f - f*1e-12)) // 0.000007*1e6 may be a little over 7
 }
 
 // hostLimits returns the host's limits of a run in the form of a recipe's.
@@ -140,7 +130,7 @@ func (r *Run) accountsOf(t *machine.Task) (list []*account) {
 // must have prices.
 func (r *Run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models ...string) ([]*account, error) {
 	list := r.accountsOf(t)
-	if !slices.ContainsFunc(list, func(a *account) bool { return a.limit.Micros > 0 }) {
+	if !r.o.Budget.Daily() && !slices.ContainsFunc(list, func(a *account) bool { return a.limit.Micros > 0 }) {
 		return list, nil
 	}
 	for _, name := range models {
@@ -159,17 +149,9 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 		return nil, nil
 	}
 	r.release(p, journal.Amount{}) // of the attempt before, of a tool
-	var want journal.Amount
-	want.Tools = p.tools
-	if p.Request != nil {
-		want = r.priced(p.Request.Model, runtime.Usage{InputTokens: int(agents.TokensIn(p.Request.Messages)),
-			OutputTokens: int(agents.AnswerTokens(p.Request))})
-	}
-	if len(p.Spends) > 0 { // of what is embedded, the query is known
-		args, _ := p.Input.(map[string]any)
-		query, _ := args["query"].(string)
-		want = r.priced(p.Spends[0],
-			runtime.Usage{InputTokens: int(max(1, agents.TokensIn([]runtime.Message{{Text: query}})))})
+	want := Wanted(p.Call, r.o.Prices)
+	if want == (journal.Amount{}) {
+		want.Tools = p.tools
 	}
 	now := r.clock.At(r.now)
 	for _, a := range p.accounts {
@@ -217,13 +199,11 @@ func (a *account) check(want journal.Amount, now time.Duration, name string) *ru
 		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.cost_usd",
 			Err: fmt.Errorf("%s is not called: it may cost $%s, "+
 				"and limits.cost_usd of %s is %s, of which %s are used and %s reserved",
-				name, dollars(want.Micros), scope, dollars(a.limit.Micros), dollars(a.gone().Micros),
-				dollars(a.reserved.Micros))}
+				name, value.Dollars(want.Micros), scope, value.Dollars(a.limit.Micros), value.Dollars(a.gone().Micros),
+				value.Dollars(a.reserved.Micros))}
 	}
 	return nil
 }
-
-func dollars(micros int64) string { return strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64) }
 
 // askForMore is the pause of a call for which too little is left. The raised limits must at least admit
 // this call, as long as other calls do not use them up.
@@ -341,48 +321,65 @@ func (r *Run) raise(p *Pause, answer any) *machine.Failure {
 			a.limit.Tools = max(a.limit.Tools, journal.Count(form["tool_calls"]))
 		}
 		if f, ok := program.Number(form["cost_usd"]); ok && a.limit.Micros > 0 {
-			a.limit.Micros = max(a.limit.Micros, micros(f*1e6))
+			a.limit.Micros = max(a.limit.Micros, value.Micros(f*1e6))
 		}
 	}
 	return nil
 }
 
-// settle replaces what was reserved for an attempt by what it used: as the model reports, else estimated from the
-// texts. An attempt that the endpoint refused used nothing.
-func (r *Run) settle(p *pending, resp *runtime.Response, err error) {
-	if p.Request == nil {
+// settle replaces what was reserved for an attempt by what it used.
+func (r *Run) settle(p *pending, res *Result) {
+	if p.Request == nil && len(res.Spent) == 0 {
 		return
 	}
-	var u runtime.Usage
-	if resp != nil {
-		if u = resp.Usage.Clamped(); u.OutputTokens == 0 {
-			u.OutputTokens = int(agents.TokensIn([]runtime.Message{{Text: resp.Text, ToolCalls: resp.ToolCalls}}))
-		}
-	}
-	if u.InputTokens == 0 && (err == nil || !free(err)) {
-		u.InputTokens = int(agents.TokensIn(p.Request.Messages))
-	}
-	used := r.priced(p.Request.Model, u)
-	if err == nil || !free(err) {
-		used.Calls = 1
-	}
+	used := Used(p.Call, res, r.o.Prices)
 	p.use.Used = p.use.Used.Plus(used)
 	r.release(p, used)
 }
 
-// settleSpent counts what a retriever used of models in an attempt.
-func (r *Run) settleSpent(p *pending, spent []runtime.Spent) {
-	if len(spent) == 0 {
-		return
+// Wanted is what an attempt of a call may use of models: of the one that it asks, tokens and their cost, of those that
+// a retriever asks, what is known, which is the query.
+func Wanted(c *Call, prices map[string]runtime.Price) journal.Amount {
+	switch {
+	case c.Looks:
+	case len(c.Spends) > 0:
+		args, _ := c.Input.(map[string]any)
+		query, _ := args["query"].(string)
+		return priced(prices, c.Spends[0],
+			runtime.Usage{InputTokens: int(max(1, agents.TokensIn([]runtime.Message{{Text: query}})))})
+	case c.Request != nil:
+		return priced(prices, c.Request.Model, runtime.Usage{InputTokens: int(agents.TokensIn(c.Request.Messages)),
+			OutputTokens: int(agents.AnswerTokens(c.Request))})
 	}
-	var used journal.Amount
-	for _, s := range spent {
-		one := r.priced(s.Name, s.Usage.Clamped())
+	return journal.Amount{}
+}
+
+// Used is what an attempt of a call has used of models: as they report, else estimated from the texts. An attempt that
+// the endpoint refused, or that was not made, used nothing.
+func Used(c *Call, res *Result, prices map[string]runtime.Price) (used journal.Amount) {
+	for _, s := range res.Spent {
+		one := priced(prices, s.Name, s.Usage.Clamped())
 		one.Calls = 1
 		used = used.Plus(one)
 	}
-	p.use.Used = p.use.Used.Plus(used)
-	r.release(p, used)
+	if c.Request == nil || c.Looks || unmade(res.Bad) || res.Yield || res.Lost {
+		return used
+	}
+	var u runtime.Usage
+	if resp := res.Response; resp != nil {
+		if u = resp.Usage.Clamped(); u.OutputTokens == 0 {
+			u.OutputTokens = int(agents.TokensIn([]runtime.Message{{Text: resp.Text, ToolCalls: resp.ToolCalls}}))
+		}
+	}
+	paid := res.Err == nil || !free(res.Err)
+	if u.InputTokens == 0 && paid {
+		u.InputTokens = int(agents.TokensIn(c.Request.Messages))
+	}
+	one := priced(prices, c.Request.Model, u)
+	if paid {
+		one.Calls = 1
+	}
+	return used.Plus(one)
 }
 
 // free reports whether a call that failed costs nothing: it was refused, or nothing was sent.
@@ -410,12 +407,12 @@ func unspend(accounts []*account, used journal.Amount) {
 }
 
 // priced is the cost of tokens at the host's prices.
-func (r *Run) priced(model string, u runtime.Usage) journal.Amount {
+func priced(prices map[string]runtime.Price, model string, u runtime.Usage) journal.Amount {
 	u.InputTokens, u.OutputTokens = min(u.InputTokens, journal.MaxAmount/2), min(u.OutputTokens, journal.MaxAmount/2)
 	u = u.Clamped()
 	return journal.Amount{Tokens: int64(u.InputTokens) + int64(u.OutputTokens), Sent: int64(u.InputTokens),
 		Cached: int64(u.CachedTokens), Written: int64(u.CacheWriteTokens), Reasoned: int64(u.ReasoningTokens),
-		Micros: micros(r.o.Prices[model].Micros(u))}
+		Micros: value.Micros(prices[model].Micros(u))}
 }
 
 // keep counts what events of agents take.

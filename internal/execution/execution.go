@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/daily"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
@@ -62,7 +63,17 @@ func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, er
 	if err != nil {
 		return nil, err
 	}
+	if err := limitDay(r, nil); err != nil {
+		return nil, err
+	}
 	return inputs, r.Strict()
+}
+
+// limitDay limits what the calls of a run with these labels may cost on a day.
+func limitDay(r *local.Run, labels map[string]string) (err error) {
+	rt := r.Caller.Offers.Runtime
+	r.Caller.Day, err = daily.For(&rt.Budget, rt.Store, labels)
+	return err
 }
 
 // Admit checks a new run that is bound to its runtime, and returns its inputs. The error says why it is refused; then

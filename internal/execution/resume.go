@@ -272,7 +272,7 @@ func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, err
 	r.Name(x.runID)
 	err := r.Bind()
 	if err == nil && !x.ended {
-		err = r.Caller.Unpriced()
+		err = cmp.Or(r.Caller.Unpriced(), limitDay(r, x.summary.Labels))
 	}
 	if err != nil {
 		return nil, err
