@@ -461,6 +461,8 @@ func FuzzFormat(target *testing.F) {
 		"? a\n: - b\n  -\n   # c\n  - - d\n",
 		"a: b\n  c\n\n  d # e\n",
 		"---\n- {}\n- [a: b, {c}]\n- \"a\\\n  b\"\n",
+		"y: [-, # d\n 2]\n",
+		"y: [?, # d\n -]\n",
 	} {
 		f.Add(seed)
 	}

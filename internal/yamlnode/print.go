@@ -271,7 +271,7 @@ func keyText(text, value string, inFlow bool) string {
 // those that do are double where no escape is needed for that.
 func scalarText(text, value string, inFlow bool) string {
 	if text[0] != '"' && text[0] != '\'' {
-		if !inFlow && strings.HasSuffix(text, ":") { // in brackets this was no key
+		if !inFlow && (strings.HasSuffix(text, ":") || text == "-" || text == "?") { // in brackets it meant nothing
 			return quote(value)
 		}
 		return text
