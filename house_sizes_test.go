@@ -55,7 +55,7 @@ var plannedLines = map[string]int{
 	"history":                   1490,
 	"host":                      3636,
 	"internal/call":             1393,
-	"internal/agents":           3485,
+	"internal/agents":           3499,
 	"internal/endpoint":         680,
 	"internal/engine":           5100,
 	"internal/execution":        1595,

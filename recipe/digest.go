@@ -145,6 +145,14 @@ func (s *Step) essence() map[string]any {
 	}
 	if o := s.Output; o != nil {
 		e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}
+		var checks []any
+		for _, c := range o.Checks {
+			checks = append(checks, []any{c.That.Text, c.Else.Decoded()})
+		}
+		add("checks", checks != nil, checks)
+		if o.Repairs != nil {
+			e["repairs"] = int64(*o.Repairs)
+		}
 	}
 	return e
 }

@@ -63,6 +63,7 @@ var keyOrders = []struct {
 	{[]string{"steps", "*"}, stepOrder},
 	{[]string{"steps", "*", "foreach"}, foreachObject.known},
 	{[]string{"steps", "*", "output"}, outputObject.known},
+	{[]string{"steps", "*", "output", "check", "*"}, checkObject.known},
 	{[]string{"steps", "*", "retry"}, retryObject.known},
 	{[]string{"steps", "*", "limits"}, stepLimitsObject.known},
 	{[]string{"steps", "*", "rollback"}, rollbackObject.known},

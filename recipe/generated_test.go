@@ -59,7 +59,7 @@ func docTables() map[string]string {
 	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys), "agent task": keyTable(taskObject.keys),
 		"tool of a recipe": keyTable(toolObject.keys)}
 	for _, o := range []*object{topObject, requiresObject, defaultsObject, limitsObject, stepObject, foreachObject,
-		outputObject, onErrorObject, retryObject, rollbackObject, modelObject, messageObject, failObject, humanObject, sayObject, waitObject,
+		outputObject, checkObject, onErrorObject, retryObject, rollbackObject, modelObject, messageObject, failObject, humanObject, sayObject, waitObject,
 		loopObject, forkObject, switchObject, caseObject, sendObject, receiveObject, searchObject, indexObject, filesObject, documentObject, chunkObject, rerankObject,
 		agentObject, memoryObject} {
 		tables[o.name] = keyTable(o.keys)

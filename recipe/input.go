@@ -141,7 +141,10 @@ func (w *walker) output(n *yamlnode.Node) *Output {
 	if fields == nil {
 		return nil
 	}
-	out := &Output{Pos: n.Pos, MaxBytes: w.positive(fields["max_bytes"])}
+	out := &Output{Pos: n.Pos, MaxBytes: w.positive(fields["max_bytes"]), Checks: w.checks(fields["check"])}
+	if r := fields["repairs"]; r != nil {
+		out.Repairs = new(w.Int(r, 0, MaxRepairs))
+	}
 	s := fields["schema"]
 	switch {
 	case s == nil || s.Kind == yamlnode.Invalid:
@@ -160,6 +163,30 @@ func (w *walker) output(n *yamlnode.Node) *Output {
 	}
 	out.Schema = w.value(s)
 	return out
+}
+
+// MaxRepairs is how often an answer may be mended at most.
+const MaxRepairs = 10
+
+// checks reads the rules for an output.
+func (w *walker) checks(n *yamlnode.Node) []Check {
+	if n == nil {
+		return nil
+	}
+	items := w.List(n)
+	if n.Kind == yamlnode.List && len(items) == 0 {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "give a rule, or leave the key out", "%q may not be empty", n.Key)
+	}
+	var list []Check
+	for _, item := range items {
+		fields := w.object(item, checkObject)
+		if fields == nil {
+			continue
+		}
+		w.String(fields["else"])
+		list = append(list, Check{That: w.condition(fields["that"]), Else: w.value(fields["else"])})
+	}
+	return list
 }
 
 // notASchema reports a value in the place of a JSON Schema.

@@ -383,6 +383,14 @@ type Output struct {
 	Schema     *Value         // nil when not given
 	SchemaJSON map[string]any // the same as decoded JSON; also for `true`-like schemas: {}
 	MaxBytes   int            // of the canonical JSON; 0 when not given
+	Checks     []Check        // come after the schema; nil when not given
+	Repairs    *int           // how often a model or an agent may mend its answer; nil when not given: 2
+}
+
+// Check is a rule for a step's output.
+type Check struct {
+	That Condition // in which output is the output
+	Else *Value    // what is wrong otherwise; may hold expressions, also with output
 }
 
 // OnError says what a step's failure does.

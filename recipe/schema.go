@@ -76,6 +76,7 @@ var typeSchemas = map[string]node{
 	typeStepLimits: def(stepLimitsObject),
 	typeForeach:    def(foreachObject),
 	typeOutput:     def(outputObject),
+	typeChecks:     {"type": "array", "minItems": 1, "items": def(checkObject)},
 	typeRetry:      def(retryObject),
 	typeRetries:    def(retriesObject),
 	typeRollback:   def(rollbackObject),

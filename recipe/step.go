@@ -129,7 +129,25 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		k = Kind{Name: step.Uses.Text, without: noCallsOfItsOwn}
 	}
 	w.refuse(k, fields)
+	w.repairs(&step, fields["output"])
 	return step
+}
+
+// repairs reports repairs of an answer that nobody gives, or that nothing is asked of.
+func (w *walker) repairs(step *Step, output *yamlnode.Node) {
+	o, kind := step.Output, step.Uses.Text
+	if o == nil || o.Repairs == nil {
+		return
+	}
+	pos := output.Child("repairs").Pos
+	switch {
+	case kind != "model" && kind != "agent":
+		w.Errorf(pos, diagnostics.CodeInvalidValue, "only models and agents mend their answers",
+			"%q means nothing for %q", "repairs", kind)
+	case o.SchemaJSON == nil && o.Checks == nil:
+		w.Errorf(pos, diagnostics.CodeInvalidValue, "",
+			"%q means nothing without %q or %q", "repairs", "schema", "check")
+	}
 }
 
 // misplaced are hints for wrong keys of a step, those among them that belong into its with.

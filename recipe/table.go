@@ -111,6 +111,7 @@ const (
 	typeStepLimits = "mapping, see limits; without max_parallel"
 	typeForeach    = "mapping, see foreach"
 	typeOutput     = "mapping, see output"
+	typeChecks     = "list of rules, see output.check"
 	typeRetry      = "mapping, see retry"
 	typeRetries    = "mapping of kinds of adapters to retry"
 	typeRollback   = "mapping, see rollback"
@@ -233,6 +234,14 @@ var (
 		{Name: "max_bytes", Type: typePositive,
 			Doc: "The maximum size of the output in bytes of JSON. " +
 				"The limit of the host, by default 4 MiB, applies too."},
+		{Name: "check", Type: typeChecks, Doc: "Rules for the output, which come after the schema."},
+		{Name: "repairs", Type: typeInteger,
+			Doc: "How often a model or an agent may mend an answer that breaks the schema or a rule, 0 to 10. " +
+				"Defaults to 2."},
+	})
+	checkObject = newObject("output.check", []Argument{
+		{Name: "that", Type: typeExpression, Required: true, Doc: "The rule, in which output is the output."},
+		{Name: "else", Type: typeString, Required: true, Doc: "What is wrong if the rule is broken; models read it."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
@@ -362,7 +371,8 @@ var (
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{toolObject, requiresObject, defaultsObject, limitsObject, stepObject,
-		foreachObject, outputObject, onErrorObject, messageObject, fileObject, agentObject, subagentsObject,
+		foreachObject, outputObject, checkObject, onErrorObject, messageObject, fileObject, agentObject,
+		subagentsObject,
 		memoryObject, retrieveObject, compactObject,
 		retryObject, retriesObject, rollbackObject,
 		onExpireObject, branchObject, caseObject, onEmptyObject, stepLimitsObject, filesObject,

@@ -167,18 +167,18 @@ output: ["${{ map(steps.chat.output.last.talk, .text) }}"]
 	order: map[string][]string{"send": {"charge"}},
 }
 
-// Calls of models with local files, one of them repaired, and of an agent that sees one in both of its turns, beside and
-// between calls with effects.
+// Calls of models with local files, two of them repaired, for a schema and for a rule, and of an agent that sees one in both of
+// its turns, and mends its answer, beside and between calls with effects.
 var crashShown = &crashRecipe{
 	name: "shown", loose: true,
-	script: "steps: {look: [{expect: {contains: \"data:text/plain;base64,aGk=\"}, text: no}, {text: '{\"n\": 1}'}], again: [{text: second}],\n" +
-		"  ask: [{tool_calls: [{name: fx.idempotent, args: {as: ask}}]}, {expect: {contains: \"data:text/plain;base64,aGk=\"}, text: third}]}\n",
+	script: "steps: {look: [{expect: {contains: \"data:text/plain;base64,aGk=\"}, text: no}, {text: '{\"n\": 1}'}], again: [{text: half}, {text: second}],\n" +
+		"  ask: [{tool_calls: [{name: fx.idempotent, args: {as: ask}}]}, {expect: {contains: \"data:text/plain;base64,aGk=\"}, text: half}, {text: third}]}\n",
 	text: `agents: {a: {model: m, tools: [fx.idempotent]}}
 steps:
   charge: {uses: fx.external, with: {as: charge}}
   look: {uses: model, needs: [charge], with: {model: m, prompt: Look, images: [a.txt, b/c.txt]}, output: {schema: {type: object}}}
-  again: {uses: model, needs: [charge], with: {model: m, messages: [{role: user, text: Look, files: [a.txt]}]}}
-  ask: {uses: agent, needs: [look, again], with: {agent: a, prompt: Look, images: [a.txt]}}
+  again: {uses: model, needs: [charge], with: {model: m, messages: [{role: user, text: Look, files: [a.txt]}]}, output: {check: [{that: output.text != "half", else: all of it}]}}
+  ask: {uses: agent, needs: [look, again], with: {agent: a, prompt: Look, images: [a.txt]}, output: {check: [{that: output.text != "half", else: all of it}]}}
   send: {uses: fx.external, needs: [ask], with: {as: send}}
 output: ["${{ steps.look.output.n }}", "${{ steps.again.output.text }}", "${{ steps.ask.output.text }}"]
 `,

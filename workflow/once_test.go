@@ -30,6 +30,10 @@ type onceRow struct {
 var onceRows = []onceRow{
 	{"set", "", "{uses: set, with: 1}", ""},
 	{"model", "", "{uses: model, with: {model: m, prompt: hi}}", ""},
+	{"model", "it mends its answer", "{uses: model, on_error: continue, with: {model: m, prompt: hi}, output: {check: [{that: 'output.text == \"\"', else: no}], repairs: 3}}", ""},
+	{"agent", "it mends its answer", "{uses: agent, on_error: continue, with: {agent: plain, prompt: hi}, output: {check: [{that: 'output.text == \"\"', else: no}], repairs: 3}}", agentsOnce},
+	{"set", "its output breaks a rule", "{uses: set, on_error: continue, with: 1, output: {check: [{that: output == 2, else: no}]}}", ""},
+	{"", "the output of a call breaks a rule", "{uses: test.act, on_error: continue, output: {check: [{that: output == 2, else: no}]}}", ""},
 	{"model", "it fails", "{uses: model, on_error: continue, with: {model: none, prompt: hi}}", ""},
 	{"recipe", "a call", "{uses: recipe, with: {steps: {c: {uses: test.act}}}}", ""},
 	{"recipe", "a wait", "{uses: recipe, with: {steps: {w: {uses: wait, with: {duration: 1h}}}}}", ""},

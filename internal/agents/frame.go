@@ -2,6 +2,7 @@ package agents
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -328,28 +329,55 @@ func (f *frame) answered() {
 		f.stops(agentloop.StopNoAction, runtime.CategoryModel, diagnostics.CodeNoAction,
 			"gave no answer (the model said that it calls tools, and called none)")
 		return
-	case f.loop.Schema == nil && !s.Silent:
-		f.accept()
-		return
-	case f.loop.Schema == nil:
+	case f.loop.Schema == nil && s.Silent:
 		f.stops(agentloop.StopNoAction, runtime.CategoryModel, diagnostics.CodeNoAction,
 			"gave no answer (the model said nothing)")
 		return
 	}
-	_, fault := f.parse()
-	switch {
+	switch fault, err := f.fault(); {
+	case err != nil:
+		f.finish(fail(runtime.CategoryConfig, "expr.failed", err))
 	case fault == "":
 		f.accept()
-	case s.Repairs == maxRepairs:
+	case s.Repairs >= f.repairs():
 		f.finish(fail(runtime.CategoryModel, "answer.invalid",
-			fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, maxRepairs+1, fault)))
+			fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, s.Repairs+1, fault)))
 	default:
 		f.due = true
 		f.record(Event{Kind: ModelBegan, More: &More{Repair: true}, Messages: []runtime.Message{{Role: runtime.User,
-			Text: "That answer cannot be used: " + fault +
-				"\nAnswer again, with nothing but JSON that matches this schema:\n" +
-				string(f.loop.Schema)}}})
+			Text: Again(fault, f.loop.Schema)}}})
 	}
+}
+
+// Again asks for another answer in place of one that cannot be used. A nil schema is none.
+func Again(fault string, schema json.RawMessage) string {
+	text := "That answer cannot be used: " + fault + "\nAnswer again"
+	if schema == nil {
+		return text + "."
+	}
+	return text + ", with nothing but JSON that matches this schema:\n" + string(schema)
+}
+
+// fault says what is wrong with the last answer; "": nothing is. The error says that nobody can tell.
+func (f *frame) fault() (fault string, err error) {
+	var data any
+	if f.loop.Schema != nil {
+		data, fault = f.parse()
+	}
+	if g := f.leg; fault == "" && f == g.root && g.terms.Check != nil {
+		res := g.Result()
+		res.Data, res.StopReason = data, agentloop.StopAnswer
+		return g.terms.Check(res)
+	}
+	return fault, nil
+}
+
+// repairs is how many turns there are to mend an answer.
+func (f *frame) repairs() int {
+	if g := f.leg; f == g.root && g.terms.Repairs != nil {
+		return *g.terms.Repairs
+	}
+	return maxRepairs
 }
 
 // accept ends the loop with its answer, unless somebody had a word meanwhile and there are steps left.

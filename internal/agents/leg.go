@@ -19,7 +19,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Terms is what one run of a loop is about, as plain data. Only Prompt is needed, or Before.
+// Terms is what one run of a loop is about. Only Prompt is needed, or Before.
 type Terms struct {
 	Before  []Message // what comes before the prompt; nil: nothing
 	Prompt  string
@@ -32,6 +32,11 @@ type Terms struct {
 	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
 	Answers []Answer // to pauses of an earlier execution; nil: none
 	Content bool     // Action.Content is wanted
+
+	// Check says what is wrong with an answer beside the schema, "" if nothing is, and Repairs how many turns there are
+	// to mend it. nil: nothing ever is, and there are two turns.
+	Check   func(*Result) (fault string, err error)
+	Repairs *int
 
 	Tools []RecipeTool // that the recipe defines; nil: none
 	// Earlier says that the run began by a version for which an unknown name in a loop's Tools was a warning.

@@ -95,7 +95,7 @@ func (s *State) count(u *runtime.Usage) {
 func (s *State) model(e *Event) error {
 	switch {
 	case e.Kind == ModelBegan && e.Rest().Repair:
-		if s.Phase != Said || s.Repairs >= maxRepairs {
+		if s.Phase != Said || s.Repairs >= mostRepairs {
 			return s.refuse()
 		}
 		s.Repairs++

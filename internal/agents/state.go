@@ -31,7 +31,8 @@ const (
 
 // Limits that nothing lifts (agent-loop.md 2.5, 2.6, 8).
 const (
-	maxRepairs    = 2
+	maxRepairs    = 2  // turns to mend an answer, unless the step says how many
+	mostRepairs   = 10 // that a step may say
 	maxRecoveries = 5
 	maxRounds     = 3 // with the same calls and results, or with refused calls alone
 )

@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,7 +82,8 @@ func testIllegal(t *testing.T) {
 		{"a call of the model while calls are open", []event{start, ask, hears("", "t.a")}, ask, "the loop is calling"},
 		{"a step too many", []event{start, ask, hears("", "t.a"), begin, result, ask, hears("", "t.a"), {Kind: agents.ToolEnded, Call: 2, Code: "x"}}, ask, "2 steps are the most"},
 		{"a repair", []event{start, ask, hears("x")}, repair, ""},
-		{"a third repair", []event{start, ask, hears("x"), repair, hears("y"), repair, hears("z")}, repair, "the loop is said"},
+		{"a tenth repair", append([]event{start, ask, hears("x")}, slices.Repeat([]event{repair, hears("y")}, 9)...), repair, ""},
+		{"an eleventh repair", append([]event{start, ask, hears("x")}, slices.Repeat([]event{repair, hears("y")}, 10)...), repair, "the loop is said"},
 		{"a result", []event{start, ask, hears("", "t.a"), begin}, result, ""},
 		{"an error without a beginning", []event{start, ask, hears("", "t.a")}, event{Kind: agents.ToolEnded, Call: 1, Code: "x"}, ""},
 		{"trust 7.10: a call of a cut answer, of an earlier version", []event{start, ask, cut("", "t.a"), begin}, result, ""},

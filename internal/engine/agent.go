@@ -141,7 +141,8 @@ func (r *Run) prepareAgent(p *pending) error {
 	a.atWork = atWork{call: p, loop: loop, unknown: r.before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
 			RunID: r.o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
-			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
+			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content, Repairs: &p.site.Repairs,
+			Check: func(res *agents.Result) (string, error) { return p.task.Broken(answerOf(p.site, res)) }}}
 	p.agent, p.reports = a, loop.ReportIndeterminate
 	return nil
 }
@@ -309,21 +310,6 @@ func (r *Run) agentOver(a *agent) {
 		r.failed(p, err)
 	default:
 		r.agentAnswered(p, a.loop, res)
-	}
-}
-
-// agentAnswered ends the call of an agent that has ended well.
-func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result) {
-	p.finish = res.Finish
-	switch {
-	case p.site.Answer == nil:
-		r.succeeded(p, outputOf(p.site.Agents, res), value.Extent{})
-	case res.Data == nil && p.site.Answer.Check(nil) != nil:
-		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
-			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema",
-				p.site.Pos, loop.Name, res.StopReason)})
-	default:
-		r.succeeded(p, res.Data, value.Extent{})
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
@@ -66,6 +67,31 @@ func toldBefore(p *pending, fields map[string]any) ([]agents.Message, error) {
 			p.site.Pos)
 	}
 	return before, err
+}
+
+// agentAnswered ends the call of an agent that has ended well.
+func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result) {
+	p.finish = res.Finish
+	output, fault := answerOf(p.site, res), ""
+	if p.site.Answer != nil && output == nil && p.site.Answer.Check(nil) != nil {
+		fault = "without an answer that matches output.schema"
+	} else if broken, _ := p.task.Broken(output); broken != "" {
+		fault = "with an answer that breaks a rule: " + broken
+	}
+	if fault == "" {
+		r.succeeded(p, output, value.Extent{})
+		return
+	}
+	r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+		Err: fmt.Errorf("%s: agent %q stopped (%s) %s", p.site.Pos, loop.Name, res.StopReason, fault)})
+}
+
+// answerOf is the output of a step whose agent has come that far.
+func answerOf(site *program.Call, res *agents.Result) any {
+	if site.Answer != nil {
+		return res.Data
+	}
+	return outputOf(site.Agents, res)
 }
 
 // outputOf is the output of an agent step without a schema.

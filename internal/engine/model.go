@@ -16,9 +16,6 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// maxRepairs is how many turns a model gets to repair an answer that does not match its schema.
-const maxRepairs = 2
-
 // prepareModel makes the request of a model step from its input, and finds the model.
 func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	fields, _ := p.Input.(map[string]any)
@@ -160,7 +157,8 @@ func (r *Run) modelData(p *pending) trace.Data {
 	return data
 }
 
-// modelAnswered handles the answer of a model. It calls the model again while a structured answer does not match.
+// modelAnswered handles the answer of a model. It calls the model again while the answer does not match the schema, or
+// breaks a rule.
 func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	var data trace.Data
 	for _, a := range []trace.Attr{{Key: "finish", Value: resp.Finish}, {Key: "model", Value: resp.Model}} {
@@ -175,24 +173,26 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		r.failed(p, err)
 		return
 	}
-	if p.site.Answer == nil {
-		r.succeeded(p, map[string]any{"text": resp.Text}, value.Extent{})
-		return
+	answer, fault := any(map[string]any{"text": resp.Text}), ""
+	if p.site.Answer != nil {
+		answer, fault = p.site.Answer.Answer(resp.Text)
 	}
-	answer, fault := p.site.Answer.Answer(resp.Text)
+	var err error
 	if fault == "" {
-		r.succeeded(p, answer, value.Extent{})
+		fault, err = p.task.Broken(answer)
+	}
+	if fault == "" || err != nil {
+		r.succeeded(p, answer, value.Extent{}) // which says what the error is
 		return
 	}
 	turn := 1 + len(p.Repairs)/2
-	if turn > maxRepairs {
+	if turn > p.site.Repairs {
 		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s",
 				p.site.Pos, p.Request.Model, turn, fault)})
 		return
 	}
-	repair := []string{resp.Text, "That answer cannot be used: " + fault +
-		"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(p.site.AnswerJSON)}
+	repair := []string{resp.Text, agents.Again(fault, p.site.AnswerJSON)}
 	p.Repairs = append(p.Repairs, repair...)
 	more := *p.Request // the model may have kept the request
 	more.Messages = withRepairs(p.Request.Messages, repair)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
@@ -54,6 +55,10 @@ func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
 	}
 	if err := program.CheckOutput(output, want, site.MaxBytes, site.Pos); err != nil {
 		r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
+		return
+	}
+	if fault, err := p.task.Broken(output); fault != "" || err != nil {
+		r.finish(p, outcome{failure: machine.CheckFailure(fault, err)})
 		return
 	}
 	r.finish(p, outcome{output: output, extent: extent})

@@ -129,7 +129,7 @@ func TestFullQueue(t *testing.T) {
 // What does not become the output of its step is not sent.
 func TestFailedSend(t *testing.T) {
 	g := channelGraph("s!q=1 r?q")
-	g.Nodes[0].Accept = func(any) error { return errStep }
+	g.Nodes[0].Rules.Fits = func(any) error { return errStep }
 	g.Nodes[0].OnError.Set = expr.Literal("instead")
 	g.Nodes[1].OnEmpty.Set = expr.Literal("nothing")
 	m := New(g, nil, channelOptions)

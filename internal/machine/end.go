@@ -9,6 +9,22 @@ import (
 
 var errCancelled = errors.New("cancelled before it ended")
 
+// failure is that of a task whose output breaks the rules; nil: it does not.
+func (r *Rules) failure(t *Task, output any) *Failure {
+	if r.Fits != nil {
+		if err := r.Fits(output); err != nil {
+			return &Failure{Category: "config", Code: "output.invalid", Err: err}
+		}
+	}
+	if r.Checks == nil {
+		return nil
+	}
+	if fault, err := t.Broken(output); fault != "" || err != nil {
+		return CheckFailure(fault, err)
+	}
+	return nil
+}
+
 // end ends a running task. An item reports to its foreach; a step's failure goes through its on_error
 // before its dependants see it. end reports whether output has become the task's output.
 func (m *Machine) end(t *Task, output any, extent value.Extent, failure *Failure) (taken bool) {
@@ -25,9 +41,9 @@ func (m *Machine) end(t *Task, output any, extent value.Extent, failure *Failure
 	if failure == nil {
 		failure = m.weigh("output", output, extent) // before it is traversed
 	}
-	if failure == nil && n.Accept != nil && n.Kind != Call && !whole {
-		if err := n.Accept(output); err != nil {
-			failure, m.size = &Failure{Category: "config", Code: "output.invalid", Err: err}, before
+	if failure == nil && n.Kind != Call && !whole {
+		if failure = n.Rules.failure(t, output); failure != nil {
+			m.size = before
 		}
 	}
 	if failure == nil {

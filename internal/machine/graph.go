@@ -79,9 +79,8 @@ type Node struct {
 	Channel int // of a Send or a Receive: which one of its file
 	exchange
 
-	// Accept checks the output of a Set or a Sub; nil: everything is accepted. The driver checks
-	// what its calls return itself.
-	Accept func(any) error
+	// Rules are for the output. The driver checks what its calls return itself, by [Task.Broken].
+	Rules Rules
 	// Adapter is the driver's own: what a Call calls.
 	Adapter any
 	Limits  any // the driver's own
@@ -89,6 +88,18 @@ type Node struct {
 	Rollback *Rollback
 
 	bound bound // of the size of the input, see [Node.Bound]
+}
+
+// Rules say what an output has to be.
+type Rules struct {
+	Fits   func(any) error // its shape and size; nil: all fit
+	Checks []Check         // come after that
+}
+
+// Check is a rule.
+type Check struct {
+	That *expr.Program  // in an environment with the output
+	Else *expr.Template // what is wrong otherwise, in the same environment
 }
 
 // exchange is what a node gets from others or tells them.

@@ -2,10 +2,13 @@ package machine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/value"
 )
 
 // Task is one execution of a node: a step, or one item of a foreach. It is also the environment
@@ -252,6 +255,42 @@ func (a about) Var(up, index int) any {
 		return a.value
 	}
 	return a.Task.Var(up, index)
+}
+
+// VarOutput is the variable of checks of an output.
+const VarOutput = 102
+
+// Broken returns what is wrong with an output by the checks of the step; "" is good.
+func (t *Task) Broken(output any) (string, error) {
+	var faults []string
+	env := about{t, VarOutput, output}
+	for _, c := range t.Node().Rules.Checks {
+		good, err := c.That.Bool(env)
+		if err != nil {
+			return "", err
+		}
+		if good {
+			continue
+		}
+		said, err := c.Else.Eval(env)
+		if err != nil {
+			return "", err
+		}
+		text, err := value.Text(said)
+		if err != nil {
+			return "", err
+		}
+		faults = append(faults, text)
+	}
+	return strings.Join(faults, "; "), nil
+}
+
+// CheckFailure is the failure of a step whose output breaks a rule.
+func CheckFailure(fault string, err error) *Failure {
+	if err != nil {
+		return &Failure{Category: "config", Code: "expr.failed", Err: err}
+	}
+	return &Failure{Category: "config", Code: "output.check", Err: errors.New("the output breaks a rule: " + fault)}
 }
 
 // Failing returns the environment for what is said about a failure of the task.

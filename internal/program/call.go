@@ -58,6 +58,7 @@ type Call struct {
 	Answer     *schema.Schema // of the output; nil: not checked
 	AnswerJSON json.RawMessage
 	MaxBytes   int // of the output; 0: no limit of its own
+	Repairs    int // turns that a model or an agent gets to mend its answer
 
 	Retry *Retry         // what step and recipe say; nil: nothing
 	Key   *expr.Template // of a tool call: the recipe's part of the idempotency key; nil: none
@@ -115,8 +116,12 @@ func (c *compiler) addCall(call *Call) {
 	c.calls, c.in.calls = append(c.calls, call), append(c.in.calls, call)
 }
 
+// defaultRepairs is how many turns there are for an answer that output.schema or output.check refuses.
+const defaultRepairs = 2
+
 func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string, names *expr.Scope) {
-	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With}
+	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With,
+		Repairs: defaultRepairs}
 	if call.OnIndeterminate = src.OnIndeterminate; call.OnIndeterminate == Ask {
 		earliest(&s.waits.Answer, src.Uses.Pos, s.path())
 	}
@@ -131,6 +136,9 @@ func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string,
 	}
 	if o := src.Output; o != nil {
 		call.MaxBytes = o.MaxBytes
+		if o.Repairs != nil {
+			call.Repairs = *o.Repairs
+		}
 		if o.SchemaJSON != nil {
 			call.AnswerJSON, _ = value.JSON(o.SchemaJSON)
 			call.Answer = s.schema(o)
@@ -165,6 +173,25 @@ func (s *stepCompiler) accept(src *recipe.Step) func(any) error {
 	}
 	return func(v any) error { return CheckOutput(v, want, o.MaxBytes, o.Pos) }
 }
+
+// compileChecks lowers the rules for the output of a step, or of each item.
+func (s *stepCompiler) compileChecks(src *recipe.Step, inner *expr.Scope) {
+	if src.Output == nil || src.Output.Checks == nil {
+		return
+	}
+	names := withVar(inner, expr.Var{Name: outputVar, Index: machine.VarOutput, Noted: true,
+		Type: s.typeOf(s.outputOfOne(src))})
+	for _, c := range src.Output.Checks {
+		said, refs := s.template(c.Else, names)
+		s.refer(refs)
+		if that := s.condition(c.That, names); that != nil {
+			s.node.Rules.Checks = append(s.node.Rules.Checks, machine.Check{That: that, Else: said})
+		}
+	}
+}
+
+// outputVar is the name by which rules for an output read it.
+const outputVar = "output"
 
 // CheckOutput reports an output that does not match its schema or is too large. want may be nil
 // and maxBytes 0: then that check is left out.

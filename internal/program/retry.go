@@ -47,7 +47,8 @@ func (c *compiler) defaultWhens(r *recipe.Recipe, names expr.Scope) {
 }
 
 // knownElsewhere are hints for names that only some conditions know.
-var knownElsewhere = map[string]string{errorVar: "when of retry knows it; elsewhere it is steps.ID.error"}
+var knownElsewhere = map[string]string{errorVar: "when of retry knows it; elsewhere it is steps.ID.error",
+	outputVar: "check of output knows it; elsewhere it is steps.ID.output"}
 
 // errorVar is the name by which conditions over a failure read it.
 const errorVar = "error"

@@ -56,9 +56,10 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	s.compileUse(src, &inner)
 	s.compileMessages(src.ID)
 	s.compileRollback(src, &inner)
-	if s.node.Accept == nil {
-		s.node.Accept = s.accept(src)
+	if s.node.Rules.Fits == nil {
+		s.node.Rules.Fits = s.accept(src)
 	}
+	s.compileChecks(src, &inner)
 }
 
 var triggers = map[recipe.Trigger]machine.Trigger{
