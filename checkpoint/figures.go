@@ -15,8 +15,8 @@ import (
 type Sampler interface {
 	// Sample calls use for each run that was started at from or later, and before to, in no order; zero: any time.
 	// The Summary has the Recipe, Queue, Labels, StartedAt, EndedAt, Status, Usage and Models of the run, and if it is
-	// running by its status Held; the rest may be missing. Runs that cannot be read are left out, and the error joins
-	// what is wrong with them.
+	// running by its status Held; the rest may be missing. It is another run's once use returns. Runs that cannot be
+	// read are left out, and the error joins what is wrong with them.
 	Sample(ctx context.Context, from, to time.Time, use func(*Summary)) error
 }
 
@@ -52,6 +52,9 @@ func (s *Summary) SetFigures(status Status, text string) bool {
 	if !ok || !more {
 		return false
 	}
+	s.EndedAt = time.Time{}
+	clear(s.Models)
+	clear(s.Labels)
 	if s.Status = status; took != "" {
 		n, err := strconv.ParseInt(took, 10, 64)
 		if err != nil {

@@ -103,7 +103,7 @@ func (by By) add(groups map[string]*Stats, sum *checkpoint.Summary) {
 		for name, used := range sum.Models {
 			add(name, used)
 		}
-		if sum.Models == nil && sum.Usage != (checkpoint.Usage{}) {
+		if len(sum.Models) == 0 && sum.Usage != (checkpoint.Usage{}) {
 			add("", sum.Usage)
 		}
 	}

@@ -24,9 +24,10 @@ func (s *Store) Sample(ctx context.Context, from, to time.Time, use func(*checkp
 		var key int64
 		var recipe, queue, started, status, figures string
 		var owner *string // nil: nobody holds the run
+		var one checkpoint.Summary
 		columns := []any{&key, &recipe, &queue, &started, &status, &figures, &owner}
 		_, err := pgx.ForEachRow(rows, columns, func() error {
-			one := checkpoint.Summary{Held: owner != nil && !checkpoint.OwnerGone(*owner)}
+			one.Held = owner != nil && !checkpoint.OwnerGone(*owner)
 			one.Recipe, one.Queue, one.StartedAt = recipe, queue, head{started: started}.at()
 			if one.SetFigures(checkpoint.Status(status), figures) {
 				use(&one)

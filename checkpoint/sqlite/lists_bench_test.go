@@ -144,3 +144,16 @@ func BenchmarkLists(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSample is how long it takes to tell of 100,000 runs what sums need.
+func BenchmarkSample(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "runs.db"), &Options{Synchronous: "normal"})
+	many(b, s, 100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		if err := s.Sample(b.Context(), time.Time{}, time.Time{}, func(*checkpoint.Summary) { n++ }); err != nil || n != 100_000 {
+			b.Fatal(n, err)
+		}
+	}
+}

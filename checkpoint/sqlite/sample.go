@@ -17,14 +17,16 @@ func (s *Store) Sample(ctx context.Context, from, to time.Time, use func(*checkp
 	look := s.clock.Look()
 	var w way
 	spans := w.span(checkpoint.Filter{From: from, To: to})
+	var sum checkpoint.Summary
+	names := words{known: map[string]string{}}
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, status := range everyStatus {
 			text, args := join("SELECT num, recipe, queue, started, figures, id,"+
 				" CASE status WHEN 'running' THEN lease END FROM runs INDEXED BY runs_status WHERE status = ?",
 				[]any{string(status)}, spans...)
 			err := query(c, func(stmt *sqlite.Stmt) error {
-				sum := checkpoint.Summary{Run: checkpoint.Run{Recipe: stmt.ColumnText(1), Queue: stmt.ColumnText(2)}}
 				var err error
+				sum.Recipe, sum.Queue, sum.Held = names.of(stmt, 1), names.of(stmt, 2), false
 				sum.StartedAt, err = time.Parse(time.RFC3339, stmt.ColumnText(3))
 				if err == nil && status == checkpoint.Running {
 					var lease checkpoint.Lease
@@ -41,8 +43,8 @@ func (s *Store) Sample(ctx context.Context, from, to time.Time, use func(*checkp
 					return nil
 				}
 				if err == nil {
-					sum = e.summary(look)
-					use(&sum)
+					whole := e.summary(look)
+					use(&whole)
 				}
 				return err
 			}, text, args...)
@@ -56,4 +58,25 @@ func (s *Store) Sample(ctx context.Context, from, to time.Time, use func(*checkp
 		return err
 	}
 	return errors.Join(failed...)
+}
+
+// words are texts that many rows have.
+type words struct {
+	known map[string]string
+	text  [64]byte // of a row
+}
+
+// of returns a text of a row, without a new copy if an earlier row has had it.
+func (w *words) of(stmt *sqlite.Stmt, column int) string {
+	n := stmt.ColumnLen(column)
+	if n > len(w.text) {
+		return stmt.ColumnText(column)
+	}
+	stmt.ColumnBytes(column, w.text[:])
+	known, ok := w.known[string(w.text[:n])]
+	if !ok {
+		known = string(w.text[:n])
+		w.known[known] = known
+	}
+	return known
 }
