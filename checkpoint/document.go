@@ -73,12 +73,14 @@ func (d Document) Check(collection string) error {
 	return nil
 }
 
-// Swapped returns the document with another text; nil: with the same.
-func (d Document) Swapped(text *string) Document {
-	if text != nil {
-		d.Text = *text
+// SwapLine returns the line that a store keeps after a swap of the document for one with another text; nil for a nil
+// text, after which there is none. ErrInvalid as for [Document.Check].
+func (d Document) SwapLine(collection string, text *string) ([]byte, error) {
+	if text == nil {
+		return nil, d.Check(collection)
 	}
-	return d
+	d.Text = *text
+	return DocumentLine(collection, d)
 }
 
 // CheckSwap returns an ErrConflict unless now, the text that a store has for the document, is old. nil: there is none.

@@ -300,7 +300,7 @@ func (m *Memory) put(collection string, d Document) {
 	m.documents[collection] = append(m.documents[collection], d)
 }
 
-// indexOf is the place of a document in its collection; -1: there is none.
+// indexOf returns the index of a document in its collection, or -1.
 func (m *Memory) indexOf(collection, name string) int {
 	return slices.IndexFunc(m.documents[collection], func(d Document) bool { return d.Name == name })
 }
@@ -326,7 +326,10 @@ func (m *Memory) SwapDocument(ctx context.Context, collection, name string, old,
 		return err
 	}
 	defer m.mu.Unlock()
-	d := Document{Name: name}.Swapped(text)
+	d := Document{Name: name}
+	if text != nil {
+		d.Text = *text
+	}
 	if err := d.Check(collection); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 // Start begins a run of a workflow, with the Runtime that the host has for it, and returns while it is executed. The
 // run is in the store by then, with the options' labels: it can be watched, signalled and read by its id, and another
-// process can go on with it should this one die. nil options are zero ones; a Queue and DryRun are refused.
+// process can continue it if this one dies. nil options are zero ones; a Queue and DryRun are refused.
 //
 // done gets the outcome once this execution is over: the run has ended, pauses or is interrupted. Then it is closed.
 //

@@ -60,13 +60,12 @@ func (rt *Runtime) Validate() error {
 		!(b.CostUSD >= 0) || math.IsInf(b.CostUSD, 0) {
 		bad("a budget is negative, or not a number: %+v", b)
 	}
-	for _, what := range append(value.SortedKeys(rt.Budget.PerLabel), "") {
-		usd, key := rt.Budget.CostUSDPerDay, "CostUSDPerDay"
-		if what != "" {
-			usd, key = rt.Budget.PerLabel[what], fmt.Sprintf("PerLabel[%q]", what)
-		}
-		if !(usd >= 0) || math.IsInf(usd, 0) || what != "" && usd == 0 {
-			bad("Budget.%s is %v, which is no amount of money", key, usd)
+	if usd := rt.Budget.CostUSDPerDay; !(usd >= 0) || math.IsInf(usd, 0) {
+		bad("Budget.CostUSDPerDay is %v, which is no amount of money", usd)
+	}
+	for _, key := range value.SortedKeys(rt.Budget.PerLabel) {
+		if usd := rt.Budget.PerLabel[key]; !(usd > 0) || math.IsInf(usd, 0) {
+			bad("Budget.PerLabel[%q] is %v, which is no amount of money", key, usd)
 		}
 	}
 	return errors.Join(errs...)

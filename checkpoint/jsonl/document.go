@@ -44,7 +44,7 @@ func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint
 	})
 }
 
-// indexOf is the place of a document among others; -1: it is not there.
+// indexOf returns the index of a document among others, or -1.
 func indexOf(all []checkpoint.Document, name string) int {
 	return slices.IndexFunc(all, func(d checkpoint.Document) bool { return d.Name == name })
 }
@@ -103,8 +103,9 @@ func (s *Store) Document(ctx context.Context, collection, name string) (string, 
 
 // SwapDocument implements checkpoint.Documents. It rewrites the whole collection.
 func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
-	d := checkpoint.Document{Name: name}.Swapped(text)
-	return s.inDocuments(ctx, collection, d.Check(collection), func() error {
+	d := checkpoint.Document{Name: name}
+	line, invalid := d.SwapLine(collection, text)
+	return s.inDocuments(ctx, collection, invalid, func() error {
 		all, lines, err := s.readDocuments(collection)
 		if err != nil {
 			return err
@@ -119,15 +120,11 @@ func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, 
 		if err := d.CheckSwap(now, old); err != nil {
 			return err
 		}
-		var line [][]byte
-		if text != nil {
-			one, err := checkpoint.DocumentLine(collection, d)
-			if err != nil {
-				return err
-			}
-			line = [][]byte{one}
+		var next [][]byte
+		if line != nil {
+			next = [][]byte{line}
 		}
-		return s.writeDocuments(collection, slices.Replace(lines, at, min(at+1, len(lines)), line...))
+		return s.writeDocuments(collection, slices.Replace(lines, at, min(at+1, len(lines)), next...))
 	})
 }
 

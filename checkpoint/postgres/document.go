@@ -78,11 +78,8 @@ func (s *Store) document(ctx context.Context, collection, name string) (text *st
 // SwapDocument implements checkpoint.Documents. No two lines are alike, as each has the time when it was made: so it
 // knows its own one again when the connection was lost while it wrote.
 func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
-	d := checkpoint.Document{Name: name}.Swapped(text)
-	line, invalid := checkpoint.DocumentLine(collection, d)
-	if text == nil {
-		line = nil
-	}
+	d := checkpoint.Document{Name: name}
+	line, invalid := d.SwapLine(collection, text)
 	return s.documents(ctx, collection, invalid, func() error {
 		for again := s.attempts(ctx, 0); ; {
 			now, was, err := s.document(ctx, collection, name)

@@ -13,19 +13,16 @@ func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	if err := d.Check(collection); err != nil {
-		return err
-	}
-	return s.write(ctx, func(w *writer) error { return w.putDocument(collection, d) })
-}
-
-func (w *writer) putDocument(collection string, d checkpoint.Document) error {
 	line, err := checkpoint.DocumentLine(collection, d)
 	if err != nil {
-		return &refusal{err}
+		return err
 	}
+	return s.write(ctx, func(w *writer) error { return w.putDocument(collection, d.Name, line) })
+}
+
+func (w *writer) putDocument(collection, name string, line []byte) error {
 	return w.exec("INSERT INTO documents (collection, name, line) VALUES (?, ?, ?) "+
-		"ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line", collection, d.Name, line)
+		"ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line", collection, name, line)
 }
 
 // Documents implements checkpoint.Documents.
@@ -82,8 +79,9 @@ func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, 
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	d := checkpoint.Document{Name: name}.Swapped(text)
-	if err := d.Check(collection); err != nil {
+	d := checkpoint.Document{Name: name}
+	line, err := d.SwapLine(collection, text)
+	if err != nil {
 		return err
 	}
 	return s.write(ctx, func(w *writer) error {
@@ -94,10 +92,10 @@ func (s *Store) SwapDocument(ctx context.Context, collection, name string, old, 
 		if err := d.CheckSwap(now, old); err != nil {
 			return refuse("collection %q: %w", collection, err)
 		}
-		if text == nil {
+		if line == nil {
 			return w.exec("DELETE FROM documents WHERE collection = ? AND name = ?", collection, name)
 		}
-		return w.putDocument(collection, d)
+		return w.putDocument(collection, name, line)
 	})
 }
 

@@ -30,6 +30,12 @@ var (
 	ErrTooLarge = errors.New("it is too large")
 )
 
+// Store is a store that tells which recipes have kept something. All stores of this module have it.
+type Store interface {
+	checkpoint.Documents
+	checkpoint.Collections
+}
+
 // Value is what a recipe has kept.
 type Value struct {
 	Key     string          `json:"key"`
@@ -95,7 +101,8 @@ func read(ctx context.Context, store checkpoint.Documents, recipe, key string) (
 	return k, &found, err
 }
 
-// Get returns a value of a recipe. Its Version is 0 if there is none.
+// Get returns a value of a recipe. Its Version is 0, and its Value nil, if there is none. A damaged one is a
+// checkpoint.ErrCorrupt.
 func Get(ctx context.Context, store checkpoint.Documents, recipe, key string) (Value, error) {
 	if err := check(recipe, key); err != nil {
 		return Value{}, err
@@ -104,7 +111,8 @@ func Get(ctx context.Context, store checkpoint.Documents, recipe, key string) (V
 	return Value{key, k.Value, k.Version, k.Expires}, err
 }
 
-// Put keeps a value of a recipe, and returns its version.
+// Put keeps a value of a recipe, and returns its version. The error is ErrConflict, ErrTooLarge, a
+// checkpoint.ErrInvalid, or the store's.
 func Put(ctx context.Context, store checkpoint.Documents, recipe string, w Write) (version int64, err error) {
 	if err := w.check(recipe); err != nil {
 		return 0, err
@@ -162,7 +170,8 @@ func check(recipe, key string) error {
 	return nil
 }
 
-// List returns the values of a recipe, sorted by key.
+// List returns the values of a recipe, sorted by key; empty, not nil, if there are none. A damaged one is a
+// checkpoint.ErrCorrupt.
 func List(ctx context.Context, store checkpoint.Documents, recipe string) ([]Value, error) {
 	all, err := store.Documents(ctx, collection(recipe))
 	if err != nil {
@@ -210,12 +219,9 @@ func DeleteAll(ctx context.Context, store checkpoint.Documents, recipe string) e
 	return store.DeleteDocuments(ctx, collection(recipe))
 }
 
-// DeleteExpired removes the values, of all recipes, whose time was over, and returns how many. The store is also a
-// [checkpoint.Documents]. What cannot be read stays, and the error joins what is wrong with it.
-func DeleteExpired(ctx context.Context, store interface {
-	checkpoint.Documents
-	checkpoint.Collections
-}) (n int, err error) {
+// DeleteExpired removes the values, of all recipes, whose time was over, and returns how many. What cannot be read
+// stays, and the error joins what is wrong with it.
+func DeleteExpired(ctx context.Context, store Store) (n int, err error) {
 	recipes, err := Recipes(ctx, store)
 	var failed []error
 	for _, recipe := range recipes {

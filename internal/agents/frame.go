@@ -377,7 +377,7 @@ func (f *frame) repairs() int {
 	if g := f.leg; f == g.root && g.terms.Repairs != nil {
 		return *g.terms.Repairs
 	}
-	return maxRepairs
+	return DefaultRepairs
 }
 
 // accept ends the loop with its answer, unless somebody had a word meanwhile and there are steps left.

@@ -29,10 +29,12 @@ const (
 	Over    Phase = "ended"
 )
 
-// Limits that nothing lifts (agent-loop.md 2.5, 2.6, 8).
+// Limits, of which a step can change only the first (agent-loop.md 2.5, 2.6, 8).
 const (
-	maxRepairs    = 2  // turns to mend an answer, unless the step says how many
-	mostRepairs   = 10 // that a step may say
+	// DefaultRepairs is how many turns there are to mend an answer, unless the step gives a number.
+	DefaultRepairs = 2
+
+	mostRepairs   = 10 // turns to mend an answer that a step may allow, see recipe.MaxRepairs
 	maxRecoveries = 5
 	maxRounds     = 3 // with the same calls and results, or with refused calls alone
 )

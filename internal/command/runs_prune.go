@@ -79,7 +79,7 @@ func (a *app) runsPrune() *cobra.Command {
 
 // pruneState removes the values of state whose time is over.
 func pruneState(ctx context.Context, store checkpoint.Store) (int, error) {
-	kept, ok := store.(stateStore)
+	kept, ok := store.(state.Store)
 	if !ok {
 		return 0, nil
 	}

@@ -37,16 +37,10 @@ func (a *app) stateCommand() *cobra.Command {
 	return cmd
 }
 
-// stateStore is a store that keeps state.
-type stateStore interface {
-	checkpoint.Documents
-	checkpoint.Collections
-}
-
 // withState opens the store for a command about state.
-func (a *app) withState(cmd *cobra.Command, do func(context.Context, *session, stateStore) error) error {
+func (a *app) withState(cmd *cobra.Command, do func(context.Context, *session, state.Store) error) error {
 	return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
-		kept, ok := store.(stateStore)
+		kept, ok := store.(state.Store)
 		if !ok {
 			return &exitError{host.ExitInvalid, errors.New("the store keeps no state")}
 		}
@@ -73,7 +67,7 @@ func (a *app) stateList() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withState(cmd, func(ctx context.Context, s *session, store stateStore) error {
+			return a.withState(cmd, func(ctx context.Context, s *session, store state.Store) error {
 				recipes, err := args, error(nil)
 				if len(args) == 0 {
 					recipes, err = state.Recipes(ctx, store)
@@ -119,7 +113,7 @@ func (a *app) stateGet() *cobra.Command {
 		Example: "  braise state get crew-inbox inbox/seen",
 		Args:    exactly(2, "state get takes the name of a recipe and a key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withState(cmd, func(ctx context.Context, s *session, store stateStore) error {
+			return a.withState(cmd, func(ctx context.Context, s *session, store state.Store) error {
 				v, err := state.Get(ctx, store, args[0], args[1])
 				switch {
 				case err != nil:
@@ -149,7 +143,7 @@ func (a *app) stateDelete() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withState(cmd, func(ctx context.Context, s *session, store stateStore) error {
+			return a.withState(cmd, func(ctx context.Context, s *session, store state.Store) error {
 				n := 0
 				if len(args) == 2 {
 					found, err := state.Delete(ctx, store, args[0], args[1])
@@ -181,7 +175,7 @@ func (a *app) stateDelete() *cobra.Command {
 }
 
 // noState is the error for a value that does not exist; without a key: for a recipe that has kept nothing.
-func noState(ctx context.Context, store stateStore, recipe, key string) error {
+func noState(ctx context.Context, store state.Store, recipe, key string) error {
 	recipes, _ := state.Recipes(ctx, store)
 	text, hint := fmt.Sprintf("recipe %q has kept nothing", recipe), diagnostics.DidYouMean(recipe, recipes)
 	if values, _ := state.List(ctx, store, recipe); len(values) > 0 {
@@ -202,7 +196,7 @@ func (a *app) completeState(cmd *cobra.Command, args []string, _ string) ([]stri
 	opts := host.Options{StoreOnly: true, Look: true}
 	return a.completed(cmd, opts, func(ctx context.Context, s *session) (list []string) {
 		store, _ := s.host.Store(ctx)
-		kept, ok := store.(stateStore)
+		kept, ok := store.(state.Store)
 		switch {
 		case !ok || len(args) > 1:
 		case len(args) == 0:

@@ -6,7 +6,6 @@
 package daily
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +58,9 @@ func For(b *runtime.Budget, store checkpoint.Store, labels map[string]string) (*
 				of: fmt.Sprintf("runs with the label %s=%s", key, v), limit: value.Micros(b.PerLabel[key] * 1e6)})
 		}
 	}
+	if l.scopes == nil { // the run has none of the labels
+		return nil, nil
+	}
 	return l, nil
 }
 
@@ -75,9 +77,8 @@ var turn sync.Locker = new(sync.Mutex)
 // a limit leaves less, and with limit.tooLow if it never could; nothing is reserved then. what names the call in
 // messages.
 func (l *Limits) Reserve(ctx context.Context, what string, cost int64) (Reservation, error) {
-	r := Reservation{day: time.Now().UTC().Format(time.DateOnly), reserved: cost}
+	r := Reservation{day: time.Now().UTC().Format(time.DateOnly)}
 	if cost <= 0 {
-		r.reserved = 0
 		return r, nil
 	}
 	for _, s := range l.scopes {
@@ -97,13 +98,13 @@ func (l *Limits) Reserve(ctx context.Context, what string, cost int64) (Reservat
 				what, value.Dollars(cost), s.key, value.Dollars(s.limit), value.Dollars(before), r.day, s.of)}
 		}
 		if err != nil {
-			for _, done := range l.scopes[:i] {
-				_, giveErr := l.add(ctx, r.day, done.name, -cost, 0)
-				err = cmp.Or(err, giveErr)
+			for _, done := range l.scopes[:i] { // also if ctx has ended; what cannot be given back stays counted
+				_, _ = l.add(context.WithoutCancel(ctx), r.day, done.name, -cost, 0)
 			}
 			return Reservation{}, err
 		}
 	}
+	r.reserved = cost
 	return r, nil
 }
 

@@ -1,6 +1,7 @@
 package daily_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -106,6 +107,34 @@ func TestReserve(t *testing.T) {
 	})
 }
 
+// ends is a store in which the caller's context ends once the sum of a label is read.
+type ends struct {
+	*checkpoint.Memory
+	cancel func()
+}
+
+func (s ends) Document(ctx context.Context, collection, name string) (string, bool, error) {
+	if strings.HasPrefix(name, "label ") {
+		s.cancel()
+	}
+	return s.Memory.Document(ctx, collection, name)
+}
+
+// What one limit has reserved is given back when the caller's context ends before the next one has.
+func TestReserveCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	store := ends{&checkpoint.Memory{}, cancel}
+	b := runtime.Budget{CostUSDPerDay: 1, PerLabel: map[string]float64{"a": 1}}
+	if _, err := limits(t, b, store, map[string]string{"a": "b"}).Reserve(ctx, "it", 7); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for name, sum := range sums(t, store.Memory) {
+		if sum != "0" {
+			t.Errorf("%s is %s", name, sum)
+		}
+	}
+}
+
 func TestFor(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -118,6 +147,7 @@ func TestFor(t *testing.T) {
 		{"no store", runtime.Budget{CostUSDPerDay: 1}, nil, "limit.noStore", true},
 		{"a store without documents", runtime.Budget{PerLabel: map[string]float64{"a": 1}}, struct{ checkpoint.Store }{}, "limit.noStore", true},
 		{"a limit", runtime.Budget{CostUSDPerDay: 1}, &checkpoint.Memory{}, "", false},
+		{"a limit of a label that the run does not have", runtime.Budget{PerLabel: map[string]float64{"a": 1}}, &checkpoint.Memory{}, "", true},
 	} {
 		l, err := daily.For(&tt.b, tt.store, nil)
 		e, _ := errors.AsType[*runtime.Error](err)

@@ -49,7 +49,7 @@ func (r *Run) attempted(p *pending, res *Result) {
 	}
 	switch {
 	case err == nil && r.waitsForDay(p, res.Bad):
-		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: DayOver, RetryAt: nextDay(r.now),
+		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: dayOver, RetryAt: nextDay(r.now),
 			Prompt: res.Bad.Error() + "; it is called on the next day, or on an answer"}, res.Bad)
 	case err == nil:
 		p.Attempts = 0
@@ -59,20 +59,20 @@ func (r *Run) attempted(p *pending, res *Result) {
 	}
 }
 
-// DayOver is the code of the error that a limit of a day does not leave enough for a call, and the reason of the pause.
-const DayOver = "limit.day"
+// dayOver is the code of the error that a limit of a day does not leave enough for a call, and the reason of the pause.
+const dayOver = "limit.day"
 
 // unmade reports whether an attempt was not made because of its Bad: a hook, a file that it shows, or a limit of a day.
 func unmade(bad error) bool {
 	known, ok := errors.AsType[*runtime.Error](bad)
 	return ok && slices.Contains([]string{"hook.denied", "file.changed", "file.unreadable",
-		string(diagnostics.CodeNoFiles), DayOver, "limit.tooLow"}, known.Code)
+		string(diagnostics.CodeNoFiles), dayOver, "limit.tooLow"}, known.Code)
 }
 
 // waitsForDay reports whether a call that was not made for want of money waits until there is more.
 func (r *Run) waitsForDay(p *pending, bad error) bool {
 	known, ok := errors.AsType[*runtime.Error](bad)
-	return ok && known.Code == DayOver && r.budget.host.Pause && r.o.Kept && p.mayPause(p)
+	return ok && known.Code == dayOver && r.budget.host.Pause && r.o.Kept && p.mayPause(p)
 }
 
 // nextDay is when the next day begins, in UTC.

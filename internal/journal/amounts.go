@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -94,7 +95,7 @@ func (p *Progress) Any() bool { return p.Within() || p.Replies != nil }
 func (p *Progress) Within() bool { return p.Attempts > 0 || p.Repairs != nil || p.Answered }
 
 // MaxAmount limits what one call counts, so that sums do not overflow.
-const MaxAmount = 1 << 52
+const MaxAmount = value.MaxMicros
 
 // Count is a decoded JSON integer that is not negative, up to MaxAmount; 0 for anything else.
 func Count(v any) int64 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/schema"
@@ -116,12 +117,9 @@ func (c *compiler) addCall(call *Call) {
 	c.calls, c.in.calls = append(c.calls, call), append(c.in.calls, call)
 }
 
-// defaultRepairs is how many turns there are for an answer that output.schema or output.check refuses.
-const defaultRepairs = 2
-
 func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string, names *expr.Scope) {
 	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With,
-		Repairs: defaultRepairs}
+		Repairs: agents.DefaultRepairs}
 	if call.OnIndeterminate = src.OnIndeterminate; call.OnIndeterminate == Ask {
 		earliest(&s.waits.Answer, src.Uses.Pos, s.path())
 	}
