@@ -249,7 +249,7 @@ func (r *Run) watchPause(p *Pause) {
 
 // goOn ends a pause because of the time, if it is due.
 func (r *Run) goOn(p *Pause) {
-	if !slices.Contains(r.waits.pauses, p) {
+	if r.PauseByID(p.ID) != p { // it is over
 		return
 	}
 	next, answer := p.Due(r.now)
