@@ -22,8 +22,8 @@ func TestValidate(t *testing.T) {
 	want := []string{`agent "bad": it names no model`, "max_steps is -1", "tool_concurrency is negative", "max_handoffs is negative", "top_k is negative", "the timeout of tools is negative",
 		`unknown approval "maybe" of "t.a"` + "\n  hint: it is \"never\", \"always\", \"pause\" or \"refuse\"", "tool 0 is nil", `the name of tool "agent.x" is reserved`, "schema of the answer: ",
 		`layer "a": its budget is negative`, `layer "a" has no id of its own`, `layer "b": unknown scope "town"`,
-		`"a/b" is no name for a delegate`, `agent "bad": delegate "child": it names no model`, `delegate "gone" is nil`,
-		`agent "bad": hand-off "next": it names no model`, `hand-off "none" is nil`, `"x y" is no name for a hand-off`, `hand-off "me" is the agent itself`}
+		`"a/b" is not a name for a delegate`, `agent "bad": delegate "child": it names no model`, `delegate "gone" is nil`,
+		`agent "bad": hand-off "next": it names no model`, `hand-off "none" is nil`, `"x y" is not a name for a hand-off`, `hand-off "me" is the agent itself`}
 	err := bad.Validate()
 	if err == nil {
 		t.Fatal("no error")

@@ -248,7 +248,7 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 		for _, name := range slices.Sorted(maps.Keys(loops)) {
 			switch other := loops[name]; {
 			case !ValidName(name):
-				bad("%s: %q is no name for a %s", who, name, what)
+				bad("%s: %q is not a name for a %s", who, name, what)
 			case other == nil:
 				bad("%s: %s %q is nil", who, what, name)
 			default:

@@ -43,7 +43,7 @@ func BenchmarkPauses(b *testing.B) {
 				b.StartTimer()
 				out, _ = workflow.Answer(b.Context(), out.RunID, "f[7]", map[string]any{"decision": "approve"}, rt, nil)
 				if len(out.Pauses) != open-1 {
-					b.Fatal(len(out.Pauses), out.Error())
+					b.Fatal(len(out.Pauses), out.Failure())
 				}
 			}
 		})
@@ -117,7 +117,7 @@ func pause(b *testing.B, wf *workflow.Workflow, store checkpoint.Store, runs int
 		group.Go(func() {
 			for range runs/16 + min(1, max(0, runs%16-w)) {
 				if out, _ := wf.Run(b.Context(), inputs, rt); out.Status != workflow.StatusPaused {
-					b.Error(out.Status, out.Error())
+					b.Error(out.Status, out.Failure())
 				}
 			}
 		})

@@ -22,11 +22,11 @@ import (
 
 // What can go wrong, for errors.Is. A store wraps them with the run and the cause.
 var (
-	ErrExists   = errors.New("the run exists already")
+	ErrExists   = errors.New("the run already exists")
 	ErrNotFound = errors.New("not in the store")
 	ErrBusy     = errors.New("another process works on the run")
 	ErrFenced   = errors.New("the lease was lost")
-	ErrConflict = errors.New("the journal does not end where the append begins")
+	ErrConflict = errors.New("another writer came first")
 	ErrToken    = errors.New("the token is unknown, used or expired")
 	ErrInvalid  = errors.New("not fit for the store")
 	ErrCorrupt  = errors.New("the data is damaged")

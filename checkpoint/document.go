@@ -91,7 +91,7 @@ func (d Document) CheckSwap(now, old *string) error {
 	case now == nil:
 		return fmt.Errorf("document %q: %w: it is gone", d.Name, ErrConflict)
 	}
-	return fmt.Errorf("document %q: %w: it is another one meanwhile", d.Name, ErrConflict)
+	return fmt.Errorf("document %q: %w: it was changed meanwhile", d.Name, ErrConflict)
 }
 
 // CheckCollection returns an ErrInvalid for a name that no collection can have.

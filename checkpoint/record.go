@@ -31,7 +31,7 @@ const (
 	RunEnded      Kind = "run.ended"      // status: ok, error or cancelled; error?, usage?, models?; always the last
 	PauseOpened   Kind = "pause.opened"   // pause, kind, expiresAt?, dueAt?; the record's path is the step's
 	PauseAnswered Kind = "pause.answered" // pause; its tokens become invalid, a paused run is running again
-	PauseClosed   Kind = "pause.closed"   // pause: it needs no answer any more; its tokens become invalid
+	PauseClosed   Kind = "pause.closed"   // pause: it no longer needs an answer; its tokens become invalid
 	TokenMinted   Kind = "token.minted"   // pause, hash (in hex), expiresAt?
 )
 

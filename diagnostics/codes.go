@@ -8,7 +8,7 @@ type Code string
 const (
 	CodeSyntax        Code = "yaml.syntax"        // the text is not YAML, or in a .json file not JSON
 	CodeYAMLFeature   Code = "yaml.feature"       // aliases, anchors, merge keys, tags, several documents
-	CodeDuplicateKey  Code = "yaml.duplicateKey"  // a key stands twice in one mapping
+	CodeDuplicateKey  Code = "yaml.duplicateKey"  // a key appears twice in one mapping
 	CodeTooLarge      Code = "yaml.tooLarge"      // over a size, depth or node cap
 	CodeUnknownKey    Code = "recipe.unknownKey"  // a key that the format does not have
 	CodeMissingKey    Code = "recipe.missingKey"  // a required key is missing

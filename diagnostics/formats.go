@@ -156,7 +156,7 @@ func locate(pos Position) sarifLocation {
 var summaries = map[Code]string{
 	CodeSyntax:        "The text is not YAML.",
 	CodeYAMLFeature:   "A feature of YAML that is not allowed.",
-	CodeDuplicateKey:  "A key stands twice in one mapping.",
+	CodeDuplicateKey:  "A key appears twice in one mapping.",
 	CodeTooLarge:      "The text is too large or nested too deeply.",
 	CodeUnknownKey:    "A key that the format does not have.",
 	CodeMissingKey:    "A required key is missing.",

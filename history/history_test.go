@@ -173,7 +173,7 @@ func answer(t *testing.T, store checkpoint.Store, out *workflow.Outcome) {
 	t.Helper()
 	rt := &runtime.Runtime{Tools: tools, Store: store, Resume: resume.PassThrough{}}
 	out, _ = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil)
-	if e := out.Error(); e == nil || e.Step != "bad" {
+	if e := out.Failure(); e == nil || e.Step != "bad" {
 		t.Fatalf("the run ended %s: %v", out.Status, out.Err)
 	}
 }

@@ -239,8 +239,8 @@ func TestRecordOfALaterVersion(t *testing.T) {
 		},
 		"cancel": func() (*workflow.Outcome, error) { return workflow.Cancel(t.Context(), "r1", "no", rt, nil) },
 	} {
-		if out, _ := act(); out.Error() == nil || out.Error().Code != "journal.newer" {
-			t.Errorf("%s: %s, %v", name, out.Status, out.Error())
+		if out, _ := act(); out.Failure() == nil || out.Failure().Code != "journal.newer" {
+			t.Errorf("%s: %s, %v", name, out.Status, out.Failure())
 		}
 	}
 	after, _, _ := store.Load(t.Context(), "r1", 0)

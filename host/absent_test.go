@@ -68,7 +68,7 @@ func TestUnsetVariables(t *testing.T) {
 				}
 				return
 			}
-			e := out.Error()
+			e := out.Failure()
 			if e == nil || e.Code != tt.code || host.ExitCode(out) != host.ExitMissing || !strings.Contains(e.Error(), at(tt.line)) ||
 				!strings.Contains(e.Error(), "hint: export BRAISE_TEST_UNSET=") {
 				t.Errorf("trust 4.5: got %v (exit %d)\nwant %s, exit 8, %s", out.Err, host.ExitCode(out), tt.code, at(tt.line))

@@ -28,6 +28,9 @@ func (o *Options) Examine(ctx context.Context) ([]Check, error) {
 	if path == "" {
 		check = Check{Part: "config", Status: CheckWarn, Message: noConfig(o.Recipe) + ": no models, no secrets",
 			Hint: "braise init DIR writes one; --config names another file"}
+		if why := notUsed(o.Recipe); why != "" {
+			check.Message, check.Hint = why, "without it there are no models and no secrets"
+		}
 	}
 	dir := filepath.Dir(path)
 	_, err = config.Runtime(dir) // a script may be at fault; the checks say which

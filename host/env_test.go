@@ -81,7 +81,7 @@ func TestFaultyVariables(t *testing.T) {
 				}
 				return
 			}
-			e := out.Error()
+			e := out.Failure()
 			if e == nil || e.Code != tt.code || host.ExitCode(out) != host.ExitMissing || !strings.Contains(e.Error(), at(tt.why, tt.line)) ||
 				!strings.Contains(e.Error(), tt.hint) || strings.Contains(fmt.Sprint(e, out.Diagnostics), "hunter2") {
 				t.Errorf("got %v (exit %d)\nwant %s, exit 8, %s, %s", out.Err, host.ExitCode(out), tt.code, at(tt.why, tt.line), tt.hint)

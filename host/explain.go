@@ -15,7 +15,7 @@ import (
 
 // Explain says in an outcome which store was asked for a token or a run that it does not have; it returns the outcome.
 func (h *Host) Explain(out *workflow.Outcome) *workflow.Outcome {
-	e := out.Error()
+	e := out.Failure()
 	if e == nil {
 		return out
 	}

@@ -32,12 +32,25 @@ func configFolders(recipePath string) []string {
 	return slices.Compact([]string{filepath.Dir(beside + "x"), "."})
 }
 
-// NoConfig says that no configuration was found, and in which folders; "" if there is one, or none was looked for.
+// NoConfig says that no configuration was found, and in which folders; "" if there is one, or none was looked for. One
+// that was found and is not used is a warning of Open.
 func (h *Host) NoConfig() string {
-	if h.path != "" || h.opts.StoreOnly {
+	if h.path != "" || h.opts.StoreOnly || notUsed(h.opts.Recipe) != "" {
 		return ""
 	}
 	return noConfig(h.opts.Recipe)
+}
+
+// notUsed says why the configuration of a recipe is not used, where none is; "": there is none.
+func notUsed(recipePath string) string {
+	if path, err := FindConfig(recipePath); err == nil && path != "" {
+		return untrusted(path)
+	}
+	return ""
+}
+
+func untrusted(path string) string {
+	return path + " is not used: it is outside of the working folder, and allows programs; --config uses it"
 }
 
 // noConfig says where no configuration was found for a recipe.
@@ -61,7 +74,7 @@ func (o *Options) find(warn func(string)) (string, error) {
 	if o.Trust != nil && o.Trust(path) {
 		return path, nil
 	}
-	warn(path + " is not used: it is outside of the working folder, and allows programs; --config uses it")
+	warn(untrusted(path))
 	return FindConfig("")
 }
 

@@ -253,7 +253,7 @@ store: "memory:"
 			}
 			out, _ := wf.Run(t.Context(), nil, rt)
 			code := ""
-			if e := out.Error(); e != nil {
+			if e := out.Failure(); e != nil {
 				if code = e.Code; !strings.Contains(e.Error(), `mcp server "gone"`) {
 					t.Errorf("error %v", e)
 				}

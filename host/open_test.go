@@ -90,7 +90,7 @@ func TestRunAndGoOn(t *testing.T) {
 	if first.RunID != "run-1" || len(first.Pauses) != 1 {
 		t.Fatalf("%+v: %v", first, first.Err)
 	}
-	if out := h.Resume(t.Context(), first.Token, map[string]any{"decision": "never"}, nil); out.Error() == nil || out.Error().Code != "answer.unfit" {
+	if out := h.Resume(t.Context(), first.Token, map[string]any{"decision": "never"}, nil); out.Failure() == nil || out.Failure().Code != "answer.unfit" {
 		t.Errorf("an answer that does not fit: %+v", out)
 	}
 	out := h.Resume(t.Context(), first.Token, map[string]any{"decision": "approve"}, nil)
@@ -204,7 +204,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := h.Run(t.Context(), wf, nil); out.Err == nil || out.Error().Code != "tool.missing" || host.ExitCode(out) != host.ExitMissing {
+	if out := h.Run(t.Context(), wf, nil); out.Err == nil || out.Failure().Code != "tool.missing" || host.ExitCode(out) != host.ExitMissing {
 		t.Errorf("a recipe that needs it: %v", out.Err)
 	}
 	if _, err := h.Sweep(t.Context(), nil); err == nil {

@@ -68,7 +68,7 @@ func TestRunsKeepTheirConfiguration(t *testing.T) {
 	changed := begin()
 	write(t, filepath.Join(home, "braise.yaml"), "tools: {exec: {allow: [pwd, rm]}}\n")
 	out := open(host.Options{}).Resume(t.Context(), changed.Token, approved, nil)
-	e := out.Error()
+	e := out.Failure()
 	if e == nil || e.Code != "config.elsewhere" || host.ExitCode(out) != host.ExitMissing ||
 		!strings.Contains(e.Error(), "hint: --config PATH") || !strings.Contains(e.Error(), home) {
 		t.Errorf("after a change: %v", out.Err)
@@ -117,7 +117,7 @@ func TestForeignConfigurationsAreNotUsed(t *testing.T) {
 		}
 		refused := elsewhere.Resume(t.Context(), out.Token, approved, nil)
 		elsewhere.Close()
-		if e := refused.Error(); e == nil || e.Code != "config.elsewhere" {
+		if e := refused.Failure(); e == nil || e.Code != "config.elsewhere" {
 			t.Errorf("of another %s: %v %v", part, refused.Status, refused.Err)
 		}
 		t.Chdir(home)
@@ -155,6 +155,22 @@ func TestStrangersConfigurations(t *testing.T) {
 		if got := h.ConfigPath(); got != tt.want || (len(warned) > 0) != (tt.want == "") {
 			t.Errorf("%s: %q, want %q; warnings %q", tt.name, got, tt.want, warned)
 		}
+		if none := h.NoConfig(); none != "" {
+			t.Errorf("%s: there is one, and NoConfig says %q", tt.name, none)
+		}
+	}
+}
+
+// Doctor says that a configuration was found and is not used, and not that none was found.
+func TestExamineStrangers(t *testing.T) {
+	stranger := t.TempDir()
+	t.Chdir(t.TempDir())
+	write(t, filepath.Join(stranger, "braise.yaml"), "tools: {exec: {allow: [sh]}}\n")
+	checks, err := (&host.Options{Recipe: filepath.Join(stranger, "recipe.yaml")}).Examine(t.Context())
+	want := filepath.Join(stranger, "braise.yaml") + " is not used: it is outside of the working folder, " +
+		"and allows programs; --config uses it"
+	if err != nil || checks[0].Message != want {
+		t.Errorf("got %+v, %v, want %q", checks, err, want)
 	}
 }
 

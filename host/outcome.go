@@ -37,7 +37,7 @@ func ExitCode(out *workflow.Outcome) int {
 	case workflow.StatusPaused:
 		return ExitPaused
 	}
-	e := out.Error()
+	e := out.Failure()
 	if e == nil {
 		return ExitInternal
 	}

@@ -38,7 +38,7 @@ func TestRefused(t *testing.T) {
 		{errors.New("no such place\n  hint: look elsewhere"), "recipe.file", "nothing ran: no such place", "look elsewhere", 1},
 	} {
 		out := host.Refused(tt.err)
-		e := out.Error()
+		e := out.Failure()
 		if e == nil || e.Category != runtime.CategoryConfig || e.Code != tt.code || len(e.Error()) < len(tt.want) || e.Error()[:len(tt.want)] != tt.want {
 			t.Errorf("%v: the error is %v, want %s: %s", tt.err, e, tt.code, tt.want)
 		}
@@ -77,7 +77,7 @@ func TestFailed(t *testing.T) {
 		{missing, "tool.missing", 8},
 	} {
 		out := host.Failed("r1", fmt.Errorf("wrapped: %w", tt.err))
-		if e := out.Error(); out.Status != workflow.StatusError || out.RunID != "r1" || e == nil || e.Code != tt.code || !errors.Is(e, tt.err) {
+		if e := out.Failure(); out.Status != workflow.StatusError || out.RunID != "r1" || e == nil || e.Code != tt.code || !errors.Is(e, tt.err) {
 			t.Errorf("%v: %+v", tt.err, out)
 		}
 		if got := host.ExitCode(out); got != tt.exit {

@@ -167,7 +167,7 @@ steps:
 		t.Fatal(err)
 	}
 	out, _ := wf.Run(t.Context(), nil, replay)
-	want, got := recorded.Error(), out.Error()
+	want, got := recorded.Failure(), out.Failure()
 	if want == nil || want.Step != "refuse" || got == nil || got.Step != want.Step || got.Code != want.Code || got.Error() != want.Error() {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -212,7 +212,7 @@ func TestReplayOfAnotherRecipe(t *testing.T) {
 
 	asked := compileRecipe(t, strings.Replace(classify, "Pick of", "Take of", 1))
 	out, err = asked.Run(t.Context(), nil, replay)
-	if err == nil || out.Error().Step != "pick" || !strings.Contains(err.Error(), `message 1 (user) differs at character 1: recorded "Pick of `) {
+	if err == nil || out.Failure().Step != "pick" || !strings.Contains(err.Error(), `message 1 (user) differs at character 1: recorded "Pick of `) {
 		t.Errorf("got %v, want a miss of the step pick", err)
 	}
 

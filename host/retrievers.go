@@ -163,7 +163,7 @@ func readShelf(r *yamlnode.Reader, n *yamlnode.Node) string {
 	path, sqlite := strings.CutPrefix(url, "sqlite:")
 	if url != "" && !inPostgres(url) && !(sqlite && path != "") {
 		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "it is sqlite:PATH or postgres://…",
-			"%q is no store of documents", n.Key)
+			"%q is not a store of documents", n.Key)
 	}
 	return url
 }

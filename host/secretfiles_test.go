@@ -63,7 +63,7 @@ func TestSecretsFromFiles(t *testing.T) {
 				return
 			}
 			want := strings.ReplaceAll(tt.err, "DIR", filepath.ToSlash(dir))
-			if e := out.Error(); e == nil || e.Code != tt.code || !strings.Contains(e.Error(), want) || strings.Contains(e.Error(), "hunter2") {
+			if e := out.Failure(); e == nil || e.Code != tt.code || !strings.Contains(e.Error(), want) || strings.Contains(e.Error(), "hunter2") {
 				t.Errorf("got %v\nwant %s: %s", out.Err, tt.code, want)
 			}
 		})

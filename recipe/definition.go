@@ -134,7 +134,7 @@ func readOrigin(data []byte) (*origin, error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errors.New("there is something behind it")
+		return nil, errors.New("there is something after it")
 	}
 	o := &origin{main: d.Main, files: make(map[string][]byte, len(d.Files)), names: d.Names, parsed: d.Parsed,
 		inGo: d.Agents}

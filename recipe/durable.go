@@ -163,7 +163,7 @@ func (w *walker) people(n *yamlnode.Node) {
 	for _, item := range items {
 		name := w.Text(item)
 		if seen[name] {
-			w.Errorf(item.Pos, diagnostics.CodeDuplicateName, "", "the name %q stands here twice", name)
+			w.Errorf(item.Pos, diagnostics.CodeDuplicateName, "", "the name %q appears here twice", name)
 		}
 		seen[name] = name != ""
 	}
@@ -186,7 +186,7 @@ func (w *walker) words(n *yamlnode.Node, what string) []Name {
 		case name.Text == "":
 			continue
 		case seen[name.Text]:
-			w.Errorf(item.Pos, diagnostics.CodeDuplicateName, "", "the %s %q stands here twice", what, name.Text)
+			w.Errorf(item.Pos, diagnostics.CodeDuplicateName, "", "the %s %q appears here twice", what, name.Text)
 		}
 		seen[name.Text] = true
 		list = append(list, name)

@@ -122,7 +122,7 @@ func (t tree) markdown(dir string, f func(name string)) error {
 }
 
 // read reads at most one byte more than is allowed. What is not a regular file is refused before it
-// is opened: opening a pipe may wait for ever.
+// is opened: opening a pipe may wait forever.
 func (t tree) read(name string) ([]byte, error) {
 	fsys, name, err := t.at(name)
 	if err != nil {

@@ -357,7 +357,7 @@ type Send struct {
 type Receive struct {
 	Pos     diagnostics.Position
 	Channel Name
-	Timeout time.Duration // of the wait for a value; 0 when not given: for ever
+	Timeout time.Duration // of the wait for a value; 0 when not given: forever
 	OnEmpty OnEmpty
 }
 

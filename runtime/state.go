@@ -60,7 +60,7 @@ var (
 		Parameters: stateParameters(map[string]any{
 			"value": map[string]any{"description": "anything, at most 256 KiB as JSON"},
 			"ttl": map[string]any{"type": "string",
-				"description": "how long it is kept, a duration like 720h or 30d; for ever if not given"},
+				"description": "how long it is kept, a duration like 720h or 30d; forever if not given"},
 			"if_version": map[string]any{"type": "integer", "minimum": int64(0),
 				"description": "write only if this is the version now, 0: if there is no value; else the call fails"},
 		}, "key", "value")}

@@ -61,11 +61,11 @@ func (rt *Runtime) Validate() error {
 		bad("a budget is negative, or not a number: %+v", b)
 	}
 	if usd := rt.Budget.CostUSDPerDay; !(usd >= 0) || math.IsInf(usd, 0) {
-		bad("Budget.CostUSDPerDay is %v, which is no amount of money", usd)
+		bad("Budget.CostUSDPerDay is %v, which is not an amount of money", usd)
 	}
 	for _, key := range value.SortedKeys(rt.Budget.PerLabel) {
 		if usd := rt.Budget.PerLabel[key]; !(usd > 0) || math.IsInf(usd, 0) {
-			bad("Budget.PerLabel[%q] is %v, which is no amount of money", key, usd)
+			bad("Budget.PerLabel[%q] is %v, which is not an amount of money", key, usd)
 		}
 	}
 	return errors.Join(errs...)

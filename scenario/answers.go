@@ -72,7 +72,7 @@ func (s *scenario) answerAll(
 		}
 		next, err := workflow.Resume(ctx, tokens[out.Pauses[n].ID], a.input, rt, // whoever may answer
 			&workflow.ResumeOptions{Workflow: wf})
-		if e := next.Error(); e != nil && (e.Code == "answer.unfit" || e.Code == "resume.refused") {
+		if e := next.Failure(); e != nil && (e.Code == "answer.unfit" || e.Code == "resume.refused") {
 			return outcomes, fmt.Sprintf("%s: answer %d: %v", answersFile, i+1, err)
 		}
 		out = next

@@ -117,7 +117,7 @@ func (s *scenario) find(asked, name string, beside fs.FS) error {
 	named := name + ".yaml"
 	switch {
 	case asked != "" && !fs.ValidPath(asked):
-		return fmt.Errorf("%s: %q is no file of the scenario, nor below its folder", modesFile, asked)
+		return fmt.Errorf("%s: %q is not a file of the scenario, nor below its folder", modesFile, asked)
 	case asked != "":
 		s.recipe = asked
 		if s.file(asked) != nil {

@@ -199,7 +199,7 @@ func TestCheck(t *testing.T) {
 		{"a faulty input", good + "-- input.json --\n{\n", []string{"input.json: line 2"}},
 		{"a faulty mode", good + "-- scenario.yaml --\nstrikt: true\n", []string{`scenario.yaml:1:1: unknown key "strikt"`}},
 		{"a recipe that is missing", good + "-- scenario.yaml --\nrecipe: sub.yaml\n", []string{"there is no sub.yaml, neither in the scenario nor beside it"}},
-		{"a recipe outside", good + "-- scenario.yaml --\nrecipe: ../recipe.yaml\n", []string{`scenario.yaml: "../recipe.yaml" is no file of the scenario`}},
+		{"a recipe outside", good + "-- scenario.yaml --\nrecipe: ../recipe.yaml\n", []string{`scenario.yaml: "../recipe.yaml" is not a file of the scenario`}},
 		{"a recipe of the wrong type", good + "-- scenario.yaml --\nrecipe: 1\n", []string{`scenario.yaml:1:9: "recipe" must be a string, not an integer`}},
 		{"the same what", good + "-- scenario.yaml --\nsame: trace\n", []string{`scenario.yaml:1:7: "same" may not be "trace"`, "allowed: outcome, output"}},
 		{"a faulty script of tools", good + "-- tools.yaml --\ntools: {a.b: {turn: []}}\n", []string{`tools.yaml:1:15: unknown key "turn"`}},

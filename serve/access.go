@@ -256,7 +256,7 @@ func (g *gate) forwarded(r *http.Request) (*person, error) {
 	for _, name := range []string{user, groups} {
 		switch values := r.Header.Values(name); {
 		case len(values) > 0 && !from:
-			return nil, malformed("access.proxy", "the header %s comes from %s, which is no proxy"+
+			return nil, malformed("access.proxy", "the header %s comes from %s, which is not a proxy"+
 				"\n  hint: leave it out, or name the proxy", name, address(r))
 		case len(values) > 1:
 			return nil, malformed("access.proxy", "the header %s comes twice", name)

@@ -162,7 +162,7 @@ func (c *call) settled(ctx context.Context, runID string) (bool, error) {
 
 // minted is a token of a pause.
 type minted struct {
-	Token string `json:"token" doc:"Who has it may answer the pause, once."`
+	Token string `json:"token" doc:"Whoever has it may answer the pause, once."`
 	URL   string `json:"url" doc:"A link for people, with the token in its fragment."`
 }
 
@@ -264,7 +264,7 @@ func (c *call) became(runID, pause string, hash []byte) error {
 		case journal.PauseClosed:
 			if what.Pause == pause {
 				late = false
-				said = "was closed at " + moments(e.At) + ", as it needs no answer any more"
+				said = "was closed at " + moments(e.At) + ", as it no longer needs an answer"
 			}
 		}
 	}

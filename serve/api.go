@@ -183,7 +183,7 @@ func (a *api) hosted(r *http.Request) error {
 	if a.gate.hosted(r) {
 		return nil
 	}
-	return fail(http.StatusMisdirectedRequest, "request.host", "this server has not the name %.80q"+
+	return fail(http.StatusMisdirectedRequest, "request.host", "this server does not have the name %.80q"+
 		"\n  hint: add it to the hosts of the server, if it has", r.Host)
 }
 

@@ -137,7 +137,7 @@ func (c *call) after() (checkpoint.Cursor, error) {
 		err = json.Unmarshal(raw, &at)
 	}
 	if err != nil || at.Run == "" {
-		return checkpoint.Cursor{}, malformed("request.cursor", "parameter \"after\" is no place in a list"+
+		return checkpoint.Cursor{}, malformed("request.cursor", "parameter \"after\" is not a place in a list"+
 			"\n  hint: it is next of the page before, as it came")
 	}
 	if at.List != c.list() {

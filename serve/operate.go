@@ -211,7 +211,7 @@ func (c *call) pruneRuns() error {
 	var statuses []checkpoint.Status
 	for _, phase := range in.Phases {
 		if !checkpoint.Status(phase).Ended() {
-			return malformed("request.body", "/phases: runs that are %.40q are not deleted so"+
+			return malformed("request.body", "/phases: runs that are %.40q are not deleted this way"+
 				"\n  hint: it is ok, error or cancelled", phase)
 		}
 		statuses = append(statuses, checkpoint.Status(phase))

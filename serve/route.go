@@ -30,7 +30,7 @@ type route struct {
 // gift is one response that is no error.
 type gift struct {
 	status int
-	of     any    // a value of the type of the body; nil: there is none, or it is no JSON
+	of     any    // a value of the type of the body; nil: there is none, or it is not JSON
 	media  string // of a body that is not a type's: text/event-stream
 	about  string
 }

@@ -22,7 +22,7 @@ func TestErrorHasItsCategory(t *testing.T) {
 			t.Error(steps, "is ok")
 			continue
 		}
-		want := map[string]any{"category": category, "code": out.Error().Code, "message": out.Error().Err.Error(), "step": "a"}
+		want := map[string]any{"category": category, "code": out.Failure().Code, "message": out.Failure().Err.Error(), "step": "a"}
 		path := "/api/v1/runs/" + out.RunID
 		l.get(reader, path+"/output").is(200).has(map[string]any{"error": want})
 		l.get(reader, path).is(200).has(map[string]any{"error": want})

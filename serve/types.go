@@ -102,7 +102,7 @@ type pause struct {
 	Default   string           `json:"default,omitempty" doc:"The decision of an answer that names none."`
 	Reason    string           `json:"reason,omitempty" doc:"Why the system pauses, or the event that is waited for."`
 	To        []string         `json:"to,omitempty" doc:"The people and groups who may answer. Without it: all."`
-	FourEyes  bool             `json:"fourEyes,omitempty" doc:"Who began the run may not answer."`
+	FourEyes  bool             `json:"fourEyes,omitempty" doc:"Whoever began the run may not answer."`
 	Question  string           `json:"question" doc:"Identifies what is asked; an answer may name it."`
 	Call      *pauseCall       `json:"call,omitempty" doc:"The call whose outcome is unknown."`
 	StartedBy string           `json:"startedBy,omitempty" doc:"Who began the run."`

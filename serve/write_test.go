@@ -18,7 +18,7 @@ import (
 func (l *lab) work(id string) *workflow.Outcome {
 	l.Helper()
 	out, _ := workflow.Recover(l.Context(), id, l.rt, nil)
-	if e := out.Error(); e != nil && e.Category != "cancelled" {
+	if e := out.Failure(); e != nil && e.Category != "cancelled" {
 		l.Fatal(e)
 	}
 	return out
@@ -254,7 +254,7 @@ func TestDroppedAnswer(t *testing.T) {
 	l.post(answerer, path+"/pauses/"+pause+"/answer", `{"decision": "approve"}`).is(202)
 	l.work(id)
 	l.get(reader, path).is(200).has(map[string]any{"phase": "cancelled", "acts.1.what": "cancel", "acts.1.by": "olga", "acts.2.what": "drop",
-		"acts.2.by": "anton", "acts.2.reason": `pause "` + pause + `" needs no answer any more: the run was cancelled`})
+		"acts.2.by": "anton", "acts.2.reason": `pause "` + pause + `" no longer needs an answer: the run was cancelled`})
 	l.get(reader, "/api/v1/runs?signalled=true").is(200).has(map[string]any{"runs": []any{}})
 }
 

@@ -136,7 +136,7 @@ var kinds = []kindData{
 	{kind: AgentStart, about: "An agent begins, or is resumed.", fields: []field{
 		{"agent", text("Its name.")},
 		{"model?", text("As the recipe has it. A journal does not tell.")},
-		{"depth", count("0: it is no child of another agent.")},
+		{"depth", count("0: it is not a child of another agent.")},
 		{"resume?", described(object{"const": true}, "It goes on after an answer or a crash.")},
 		{"usage?", described(closed(tokens, ""), "Of one that goes on: tokens so far, children's included.")},
 	}},

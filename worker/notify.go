@@ -198,7 +198,7 @@ func (n *Notifier) endsOf(out *workflow.Outcome) (ends []*message) {
 		}
 		data := map[string]any{"runId": out.RunID, "recipe": out.Recipe, "status": string(out.Status),
 			"startedAt": out.StartedAt, "endedAt": out.EndedAt}
-		if e := out.Error(); e != nil {
+		if e := out.Failure(); e != nil {
 			data["error"] = map[string]any{"category": string(e.Category), "code": e.Code, "message": e.Err.Error(),
 				"step": e.Step}
 		}

@@ -84,7 +84,7 @@ func TestBadCallsOfAgents(t *testing.T) {
 		{name: "2 MB", calls: []runtime.ToolCall{wants("t.a", `{}`)}, tools: []runtime.Tool{answers(strings.Repeat("é", 1<<20))},
 			want: []string{strings.Repeat("é", 32<<10) + "\n[cut: the first 65536 of 2097152 bytes]"}, made: 1},
 		{name: "too much", calls: []runtime.ToolCall{wants("t.a", `{}`)}, tools: []runtime.Tool{answers(strings.Repeat("x", 5<<20))},
-			want: []string{`error: the output has 5242882 bytes, the most is 4194304`}, made: 1},
+			want: []string{`error: the output has 5242882 bytes, the limit is 4194304`}, made: 1},
 		{name: "no JSON", calls: []runtime.ToolCall{wants("t.a", `{}`)}, tools: []runtime.Tool{rawResult("{")},
 			want: []string{`error: tool "t.a" returned what is not JSON: line 1, column 2: the JSON text ends where a member's name in quotes should be`}},
 		{name: "two of a name", calls: []runtime.ToolCall{wants("t.a", `{}`)}, tools: []runtime.Tool{answers("first"), answers("last")}, want: []string{"last"}, made: 1},
@@ -241,7 +241,7 @@ output: ${{ steps.ask.output.text }}
 }
 
 func errorCode(out *workflow.Outcome) string {
-	if e := out.Error(); e != nil {
+	if e := out.Failure(); e != nil {
 		return e.Code
 	}
 	return ""

@@ -127,7 +127,7 @@ output: ${{ steps.a.output }}
 		wf := load(t, []byte(strings.Replace(text, "%q", tt.tools, 1)))
 		rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": runtimetest.Texts("done")}, Tools: []runtime.Tool{echo}}
 		out, err := wf.Run(t.Context(), map[string]any{"tools": []any{tt.given}}, rt)
-		if ok := tt.want == ""; ok != (err == nil) || !ok && out.Error().Code != tt.want {
+		if ok := tt.want == ""; ok != (err == nil) || !ok && out.Failure().Code != tt.want {
 			t.Errorf("%s gives %s: %v, want %q", tt.tools, tt.given, err, tt.want)
 		}
 	}
@@ -169,7 +169,7 @@ func TestExpressionsGiveNoMoreThanLists(t *testing.T) {
 			got := "refused"
 			switch {
 			case err != nil:
-				got = out.Error().Code
+				got = out.Failure().Code
 			case out.Status == workflow.StatusPaused:
 				got = "paused"
 			case calls > 0:
@@ -228,7 +228,7 @@ func TestLoopThatNeedsItsTools(t *testing.T) {
 			case !needs:
 				code = ""
 			}
-			if fails := code != ""; fails != (err != nil) || fails && out.Error().Code != code {
+			if fails := code != ""; fails != (err != nil) || fails && out.Failure().Code != code {
 				t.Errorf("%q without %q, needs %t: %v", tt.tools, tt.deny, needs, err)
 			}
 		}

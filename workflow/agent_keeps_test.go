@@ -44,7 +44,7 @@ func TestWhatAnAgentKeepsIsBounded(t *testing.T) {
 			}}}
 			out, err := load(t, []byte(head+"steps:\n  a: {uses: agent, with: {agent: {model: m, max_steps: 1000, on_repetition: go_on, "+
 				"tools: [test.one, test.long], subagents: false}, prompt: go}}\n")).Run(t.Context(), nil, rt)
-			if e := out.Error(); err == nil || e.Code != "outputs.tooLarge" || e.Category != runtime.CategoryLimit || e.Step != "a" {
+			if e := out.Failure(); err == nil || e.Code != "outputs.tooLarge" || e.Category != runtime.CategoryLimit || e.Step != "a" {
 				t.Fatalf("after %d rounds: %v", rounds, err)
 			}
 			if rounds > tt.most {

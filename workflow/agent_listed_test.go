@@ -66,7 +66,7 @@ func TestAgentsWithoutToolsHaveNoApprovals(t *testing.T) {
 	}
 	wf := load(t, []byte(head+"inputs: {t: string}\nsteps:\n  a: {uses: agent, with: {agent: {model: m, tools: ['${{ inputs.t }}']}, prompt: go}}\n"))
 	out, err := wf.Run(t.Context(), map[string]any{"t": "*"}, &runtime.Runtime{Models: map[string]runtime.Model{"m": runtimetest.Texts("done")}, Tools: []runtime.Tool{echo}})
-	if err == nil || out.Error().Code != "agent.arguments" {
+	if err == nil || out.Failure().Code != "agent.arguments" {
 		t.Errorf("an expression that gives all: %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func TestNamesOfToolsAreChecked(t *testing.T) {
 				if err != nil {
 					t.Errorf("%v", err)
 				}
-			} else if err == nil || out.Error().Code != tt.code || len(model.Requests()) > 0 {
+			} else if err == nil || out.Failure().Code != tt.code || len(model.Requests()) > 0 {
 				t.Errorf("%v, %d requests", err, len(model.Requests()))
 			}
 		})

@@ -98,7 +98,7 @@ output: ${{ steps.ask.output.text }}
 			}
 			output, _ := out.Output.(string)
 			if out.Err != nil {
-				output = out.Error().Code
+				output = out.Failure().Code
 			}
 			if diff := cmp.Diff([]any{tt.asked, tt.sent, tt.output, tt.changed}, []any{asked, sent, output, changed}); diff != "" {
 				t.Errorf("asked, sent, output, another question (-want +got)\n%s", diff)

@@ -129,7 +129,7 @@ output: ${{ steps.a.output.text }}
 		ports := &shaky{failures: failures, left: map[string]int{}}
 		out, _ := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": runtimetest.Texts("done")}, Memory: ports, Retriever: ports})
 		code := ""
-		if e := out.Error(); e != nil {
+		if e := out.Failure(); e != nil {
 			code = e.Code
 		}
 		retries := 0
@@ -142,7 +142,7 @@ output: ${{ steps.a.output.text }}
 		wantAll := []any{want, 3 * failures, 1}
 		if want != "" {
 			wantAll = []any{want, failures - 1, 0}
-			if e := out.Error(); e.Category != "memory" {
+			if e := out.Failure(); e.Category != "memory" {
 				t.Errorf("category %q", e.Category)
 			}
 		}
@@ -220,7 +220,7 @@ output: ${{ steps.a.output.text }}
 		fast := runtimetest.Texts("done")
 		out, _ := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": fast}, Diagnostics: mode})
 		code, calls := "", 1
-		if e := out.Error(); e != nil {
+		if e := out.Failure(); e != nil {
 			code, calls = e.Code, 0
 		}
 		var found []string
@@ -251,7 +251,7 @@ func TestToolsOfTheEnvironment(t *testing.T) {
 	const agent = head + "requires: {tools: [env.bell]}\nsteps:\n  a: {uses: agent, with: {agent: {model: m, tools: [env.bell]}, prompt: go}}\n"
 	for recipe, want := range map[string]string{agent: "", agent + "  b: {uses: env.bell}\n": "strict"} {
 		out, _ := load(t, []byte(recipe)).Run(t.Context(), nil, rt)
-		if e := out.Error(); (e == nil) != (want == "") || e != nil && !strings.HasPrefix(e.Error(), want) {
+		if e := out.Failure(); (e == nil) != (want == "") || e != nil && !strings.HasPrefix(e.Error(), want) {
 			t.Errorf("%s\ngot %v", recipe, out.Err)
 		}
 	}

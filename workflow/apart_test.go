@@ -62,7 +62,7 @@ func TestRunsAfterEachOther(t *testing.T) {
 		out, err := wf.Run(tt.ctx, map[string]any{"do": tt.do}, rt)
 		got := out.Output
 		if err != nil {
-			got = out.Error().Code
+			got = out.Failure().Code
 		}
 		if got != tt.want || len(kept) != tt.calls {
 			t.Errorf("run %d: %v and %d calls, want %v and %d", i, got, len(kept), tt.want, tt.calls)

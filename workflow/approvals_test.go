@@ -190,7 +190,7 @@ output: ${{ steps.a.output.text }}
 			token := out.Token
 			out, err = workflow.Resume(t.Context(), token, tt.answer, rt, nil)
 			if tt.unfit != "" {
-				if err == nil || out.Error().Code != "answer.unfit" || !strings.Contains(err.Error(), tt.unfit) {
+				if err == nil || out.Failure().Code != "answer.unfit" || !strings.Contains(err.Error(), tt.unfit) {
 					t.Errorf("%v, want an answer that does not fit: %s", err, tt.unfit)
 				}
 				if out, err = workflow.Resume(t.Context(), token, yes, rt, nil); err != nil || out.Status != workflow.StatusOK {

@@ -62,7 +62,7 @@ func TestBrokenEndpoints(t *testing.T) {
 				out, err := load(t, []byte(head+"steps:\n  ask: {uses: model, with: {model: fast, prompt: Hi}"+tt.step+"}\noutput: ${{ steps.ask.output }}\n")).
 					Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}, Trace: []trace.Sink{w},
 						Retry: retry.Policies{retry.Model: {MaxAttempts: 1}}})
-				e := out.Error()
+				e := out.Failure()
 				if out.Status != workflow.StatusError || e == nil || e.Category != runtime.CategoryModel || e.Code != tt.code || e.Step != "ask" || !strings.Contains(e.Error(), tt.says) {
 					t.Fatalf("%s: %+v", out.Status, e)
 				}

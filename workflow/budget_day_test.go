@@ -42,7 +42,7 @@ func TestDay(t *testing.T) {
 				}
 				const why = "limits.cost_usd_per_day"
 				if !pause {
-					if e := out.Error(); e == nil || e.Code != "limit.day" || e.Category != runtime.CategoryLimit || e.Step != "ask" || !strings.Contains(e.Error(), why) {
+					if e := out.Failure(); e == nil || e.Code != "limit.day" || e.Category != runtime.CategoryLimit || e.Step != "ask" || !strings.Contains(e.Error(), why) {
 						t.Errorf("%s: %s, %v", name, out.Status, out.Err)
 					}
 					return
@@ -91,7 +91,7 @@ func TestDayOfALabel(t *testing.T) {
 			"10 are used or reserved on 2000-01-01 (UTC) by runs with the label tenant=acme"}, first.Output); diff != "" {
 			t.Errorf("%v (-want +got)\n%s", first.Err, diff)
 		}
-		if out := run(map[string]string{"tenant": "acme"}); out.Error() == nil || out.Error().Code != "limit.day" {
+		if out := run(map[string]string{"tenant": "acme"}); out.Failure() == nil || out.Failure().Code != "limit.day" {
 			t.Errorf("again: %s, %v", out.Status, out.Err)
 		}
 		for _, labels := range []map[string]string{{"tenant": "other"}, {"team": "acme"}, nil} {
@@ -113,7 +113,7 @@ func TestDayRefused(t *testing.T) {
 		rt := budgeted(using(10))
 		rt.Prices, rt.Budget.CostUSDPerDay = map[string]runtime.Price{"m": {Input: 1, Output: 1}}, 5
 		change(rt)
-		if out, _ := wf.Run(t.Context(), nil, rt); out.Error() == nil || out.Error().Code != code {
+		if out, _ := wf.Run(t.Context(), nil, rt); out.Failure() == nil || out.Failure().Code != code {
 			t.Errorf("%s: %s, %v", code, out.Status, out.Err)
 		}
 	}

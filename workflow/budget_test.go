@@ -37,7 +37,7 @@ const askM = `{uses: model, with: {model: m, prompt: hi, max_tokens: 40}`
 
 func refusal(t *testing.T, out *workflow.Outcome, step, words string) {
 	t.Helper()
-	e := out.Error()
+	e := out.Failure()
 	if e == nil || e.Category != runtime.CategoryLimit || e.Code != "limits.tokens" || e.Step != step || !strings.Contains(e.Error(), words) {
 		t.Errorf("got %s, %v; want step %q refused with %q", out.Status, out.Err, step, words)
 	}
@@ -165,7 +165,7 @@ func TestNothingSentNothingCounted(t *testing.T) {
 					calls, used = 1, 2*1040
 				}
 				out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
-				e := out.Error()
+				e := out.Failure()
 				if e == nil || e.Step != "a" || !strings.Contains(e.Error(), "connection refused") || e.Code != "model.failed" {
 					t.Errorf("%s, %v; want its own error", out.Status, out.Err)
 				}
@@ -220,7 +220,7 @@ steps:
 		map[string]any{"decision": "raise", "form": map[string]any{"cost_usd": 1}},
 		map[string]any{"decision": "retry"},
 	} {
-		if got, err := wf.Resume(t.Context(), out.Token, bad, rt); err == nil || got.Error().Code != "answer.unfit" {
+		if got, err := wf.Resume(t.Context(), out.Token, bad, rt); err == nil || got.Failure().Code != "answer.unfit" {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
@@ -322,7 +322,7 @@ func TestBudgetNeedsPrices(t *testing.T) {
 		rt.Prices = map[string]runtime.Price{"other": {Input: 1, Output: 1}}
 		wf := load(t, []byte(tt.text))
 		out, _ := wf.Run(t.Context(), nil, rt)
-		if e := out.Error(); e == nil || e.Category != runtime.CategoryConfig || e.Code != string(diagnostics.CodeMissingPrice) || e.Step != tt.step {
+		if e := out.Failure(); e == nil || e.Category != runtime.CategoryConfig || e.Code != string(diagnostics.CodeMissingPrice) || e.Step != tt.step {
 			t.Errorf("%s: %v", tt.text, out.Err)
 		}
 		rt.Prices["m"] = runtime.Price{} // it costs nothing
@@ -331,7 +331,7 @@ func TestBudgetNeedsPrices(t *testing.T) {
 		}
 		rt.Prices["m"] = runtime.Price{Input: math.MaxFloat64}
 		out, _ = wf.Run(t.Context(), nil, rt)
-		if e := out.Error(); e == nil || e.Code != "limits.cost_usd" {
+		if e := out.Failure(); e == nil || e.Code != "limits.cost_usd" {
 			t.Errorf("the dearest model: %v", out.Err)
 		}
 	}
@@ -394,7 +394,7 @@ func TestHostBudgetOfChangedRun(t *testing.T) {
 
 	rt.Budget = runtime.Budget{CostUSD: 1}
 	out, _ = changed.Run(t.Context(), nil, rt)
-	if e := out.Error(); e == nil || e.Code != string(diagnostics.CodeMissingPrice) || e.Step != "" {
+	if e := out.Failure(); e == nil || e.Code != string(diagnostics.CodeMissingPrice) || e.Step != "" {
 		t.Error(out.Err)
 	}
 }

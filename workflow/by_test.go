@@ -79,7 +79,7 @@ func TestToolsThatAreOffCountAsMissing(t *testing.T) {
 	approve := map[string]any{"decision": "approve"}
 	opts := &workflow.ResumeOptions{Complete: true}
 	refused, _ := workflow.Resume(t.Context(), out.Token, approve, &off, opts)
-	if e := refused.Error(); e == nil || e.Code != "tool.missing" || !strings.Contains(e.Error(), "allow it in the config") {
+	if e := refused.Failure(); e == nil || e.Code != "tool.missing" || !strings.Contains(e.Error(), "allow it in the config") {
 		t.Errorf("with the tool off: %v", refused.Err)
 	}
 	if n := len(recordsIn(t.Context(), store, out.RunID)); n != before {

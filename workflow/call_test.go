@@ -77,7 +77,7 @@ func TestStructuredAnswer(t *testing.T) {
 				t.Fatalf("got %v, %v", out.Output, err)
 			}
 			if tt.fails != "" {
-				if e := out.Error(); e == nil || e.Code != "answer.invalid" || e.Category != runtime.CategoryModel || !strings.Contains(e.Error(), tt.fails) {
+				if e := out.Failure(); e == nil || e.Code != "answer.invalid" || e.Category != runtime.CategoryModel || !strings.Contains(e.Error(), tt.fails) {
 					t.Fatalf("got error %v", err)
 				}
 			}
@@ -131,7 +131,7 @@ steps:
 	if diff := cmp.Diff(want, gather(out.Diagnostics, diagnostics.Warn)); diff != "" {
 		t.Errorf("default: warnings (-want +got):\n%s", diff)
 	}
-	if e := out.Error(); e == nil || e.Code != "tool.missing" || e.Step != "other" {
+	if e := out.Failure(); e == nil || e.Code != "tool.missing" || e.Step != "other" {
 		t.Errorf("default: got %v; the step that needs it fails", err)
 	}
 	if out.Artefact["pure"] != int64(1) {
@@ -143,7 +143,7 @@ steps:
 	if diff := cmp.Diff(want, gather(out.Diagnostics, diagnostics.ErrorLevel)); diff != "" {
 		t.Errorf("strict: errors (-want +got):\n%s", diff)
 	}
-	if e := out.Error(); e == nil || e.Code != "strict.failed" || !strings.HasPrefix(err.Error(), "strict diagnostics failure") {
+	if e := out.Failure(); e == nil || e.Code != "strict.failed" || !strings.HasPrefix(err.Error(), "strict diagnostics failure") {
 		t.Errorf("strict: got %v", err)
 	}
 	var kinds []trace.Kind
@@ -210,7 +210,7 @@ output: ${{ steps.all.output }}
 		for _, d := range out.Diagnostics {
 			messages = append(messages, d.Message)
 		}
-		if e := out.Error(); e == nil || e.Code != "input.invalid" || e.Category != runtime.CategoryConfig || !cmp.Equal(tt.fails, messages) {
+		if e := out.Failure(); e == nil || e.Code != "input.invalid" || e.Category != runtime.CategoryConfig || !cmp.Equal(tt.fails, messages) {
 			t.Errorf("%v: %v, diagnostics %q", tt.input, err, messages)
 		}
 	}
@@ -245,7 +245,7 @@ func TestLargeInputsAreNotCopied(t *testing.T) {
 		}
 		want := fmt.Sprintf("the inputs take more than the %d bytes of limits.max_run_bytes: give the path of a file instead, and let a step read it",
 			runtime.Limits{MaxRunBytes: tt.most}.WithDefaults().MaxRunBytes)
-		if e := out.Error(); e == nil || e.Code != "input.invalid" || e.Error() != want || len(out.Diagnostics) != 1 || out.Diagnostics[0].Message != want {
+		if e := out.Failure(); e == nil || e.Code != "input.invalid" || e.Error() != want || len(out.Diagnostics) != 1 || out.Diagnostics[0].Message != want {
 			t.Errorf("%d: %v", tt.most, err)
 		}
 	}
@@ -346,7 +346,7 @@ func TestSecretsAreChecked(t *testing.T) {
 		{failingSecrets{}, "secret.failed"},
 	} {
 		out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{counting}, Secrets: tt.secrets})
-		if e := out.Error(); e == nil || e.Code != tt.code {
+		if e := out.Failure(); e == nil || e.Code != tt.code {
 			t.Errorf("%v: got %v, want %s", tt.secrets, err, tt.code)
 		}
 	}
@@ -364,7 +364,7 @@ func (failingSecrets) Secret(context.Context, string) (string, error) {
 func TestFaultyRuntimeRunsNothing(t *testing.T) {
 	wf := load(t, []byte(head+"steps:\n  a: {uses: set, with: 1}\n"))
 	out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{nil}})
-	if e := out.Error(); e == nil || e.Code != "runtime.invalid" || out.RunID == "" || len(out.Artefact) > 0 {
+	if e := out.Failure(); e == nil || e.Code != "runtime.invalid" || out.RunID == "" || len(out.Artefact) > 0 {
 		t.Errorf("got %v, %+v", err, out)
 	}
 }
@@ -392,7 +392,7 @@ func TestToolArgumentsAndResults(t *testing.T) {
 			wf := load(t, []byte(head+"steps:\n  a: {uses: test.it, with: "+tt.with+"}\noutput: ${{ steps.a.output }}\n"))
 			out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{tt.tool}, Limits: runtime.Limits{MaxOutputBytes: 1000}})
 			code := ""
-			if e := out.Error(); e != nil {
+			if e := out.Failure(); e != nil {
 				code = e.Code
 			}
 			if code != tt.code || !cmp.Equal(tt.want, out.Output) {
@@ -419,7 +419,7 @@ func TestDoublingEndsSoon(t *testing.T) {
 			text += fmt.Sprintf("  s%d: {uses: set, with: "+with+"}\n", i, i-1)
 		}
 		out, err := load(t, []byte(text)).Run(t.Context(), nil, nil)
-		if e := out.Error(); e == nil || e.Category != runtime.CategoryLimit && e.Category != runtime.CategoryConfig {
+		if e := out.Failure(); e == nil || e.Category != runtime.CategoryLimit && e.Category != runtime.CategoryConfig {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -38,18 +38,18 @@ func TestCancelForGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if busy, err := workflow.Cancel(t.Context(), "r1", "", rt, nil); err == nil || busy.Error().Code != "run.busy" {
+	if busy, err := workflow.Cancel(t.Context(), "r1", "", rt, nil); err == nil || busy.Failure().Code != "run.busy" {
 		t.Errorf("of a held run: %v", err)
 	}
 	if err := store.Release(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	if gone, err := workflow.Cancel(t.Context(), "r2", "", rt, nil); err == nil || gone.Error().Code != "run.notFound" {
+	if gone, err := workflow.Cancel(t.Context(), "r2", "", rt, nil); err == nil || gone.Failure().Code != "run.notFound" {
 		t.Errorf("of no run: %v", err)
 	}
 
 	done, err := workflow.Cancel(t.Context(), "r1", "the customer left", rt, nil)
-	if done.Status != workflow.StatusCancelled || !errors.Is(err, context.Canceled) || done.Error().Code != "run.cancelled" || !strings.HasSuffix(err.Error(), ": the customer left") {
+	if done.Status != workflow.StatusCancelled || !errors.Is(err, context.Canceled) || done.Failure().Code != "run.cancelled" || !strings.HasSuffix(err.Error(), ": the customer left") {
 		t.Fatalf("%s, %v", done.Status, err)
 	}
 	if diff := cmp.Diff([]string{"test.act 1", "test.again " + resume.Key("r1", 1, "b!rollback", 1, ""), "test.undo 1"}, log.lines); diff != "" {
@@ -67,7 +67,7 @@ func TestCancelForGood(t *testing.T) {
 	if sum, _, err := store.Load(t.Context(), "r1", 0); err != nil || sum.Status != checkpoint.Cancelled || len(sum.Pauses) != 0 {
 		t.Errorf("the store has %+v, %v", sum, err)
 	}
-	if late, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Error().Code != "resume.invalidToken" {
+	if late, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Failure().Code != "resume.invalidToken" {
 		t.Errorf("a token of it: %v", err)
 	}
 	for name, f := range map[string]func() (*workflow.Outcome, error){
@@ -114,7 +114,7 @@ func TestCancelAfterEachWrite(t *testing.T) {
 			}
 			return
 		}
-		if out.Error().Code != "store.failed" {
+		if out.Failure().Code != "store.failed" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		if sum, _, _ := memory.Load(t.Context(), "r1", 0); dies > 0 && len(sum.Pauses) > 0 {
@@ -214,7 +214,7 @@ func TestCancelWithoutAStore(t *testing.T) {
 		if done.Status != workflow.StatusCancelled || len(log.lines) != 3 {
 			t.Errorf("%s, %v, %q", done.Status, err, log.lines)
 		}
-		if late, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Error().Code != "resume.invalidToken" {
+		if late, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Failure().Code != "resume.invalidToken" {
 			t.Errorf("a token of it: %v", err)
 		}
 	}

@@ -47,7 +47,7 @@ func TestAcceptChanged(t *testing.T) {
 				}
 				log.lines = nil
 				changed := load(t, []byte(strings.Replace(changing, tt.old, tt.new, 1)))
-				if refused, err := workflow.Resume(t.Context(), out.Token, approve, rt, &workflow.ResumeOptions{Workflow: changed}); err == nil || refused.Error().Code != "resume.definitionChanged" {
+				if refused, err := workflow.Resume(t.Context(), out.Token, approve, rt, &workflow.ResumeOptions{Workflow: changed}); err == nil || refused.Failure().Code != "resume.definitionChanged" {
 					t.Fatalf("not accepted: %v", err)
 				}
 				opts := &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true}
@@ -59,7 +59,7 @@ func TestAcceptChanged(t *testing.T) {
 				if diff := cmp.Diff(tt.effects, log.lines); diff != "" {
 					t.Errorf("effects (-want +got)\n%s", diff)
 				}
-				if again, err := workflow.Resume(t.Context(), out.Token, approve, rt, opts); err == nil || again.Error().Code != "resume.invalidToken" {
+				if again, err := workflow.Resume(t.Context(), out.Token, approve, rt, opts); err == nil || again.Failure().Code != "resume.invalidToken" {
 					t.Errorf("the used token: %v", err)
 				}
 				// The journal holds the new definition, and what is left of the old one.
@@ -139,7 +139,7 @@ func TestCancelTakesNoChange(t *testing.T) {
 	log.lines = nil
 	opts := &workflow.ResumeOptions{Workflow: load(t, []byte(strings.Replace(changing, "{n: 1}", "{n: 4}", 1))), AcceptChanged: true}
 	refused, err := workflow.Cancel(t.Context(), out.RunID, "", rt, opts)
-	if err == nil || refused.Error().Code != "resume.definitionChanged" || !strings.HasSuffix(err.Error(), "\n  hint: cancel it without the new one") {
+	if err == nil || refused.Failure().Code != "resume.definitionChanged" || !strings.HasSuffix(err.Error(), "\n  hint: cancel it without the new one") {
 		t.Errorf("with another definition: %s, %v", refused.Status, err)
 	}
 	if done, err := workflow.Cancel(t.Context(), out.RunID, "", rt, nil); err == nil || done.Status != workflow.StatusCancelled || len(log.lines) != 0 {
@@ -172,7 +172,7 @@ func TestEndTakesNoChange(t *testing.T) {
 			}
 			opts := &workflow.ResumeOptions{Workflow: load(t, []byte(head+strings.Replace(text, "Ann", "Bob", 1))), AcceptChanged: true}
 			refused, err := workflow.Recover(t.Context(), out.RunID, rt, opts)
-			if err == nil || refused.Error().Code != "resume.definitionChanged" || !strings.Contains(err.Error(), tt.hint) {
+			if err == nil || refused.Failure().Code != "resume.definitionChanged" || !strings.Contains(err.Error(), tt.hint) {
 				t.Errorf("with another definition: %s, %v", refused.Status, err)
 			}
 			if tt.fails != nil {

@@ -73,7 +73,7 @@ func TestSendFromOutside(t *testing.T) {
 			if got := pausesOf(out); got != "two external mail" {
 				t.Fatalf("%v, %s", out.Err, got)
 			}
-			if late, err := workflow.Resume(t.Context(), token, "x", rt, nil); err == nil || late.Error().Code != "resume.invalidToken" {
+			if late, err := workflow.Resume(t.Context(), token, "x", rt, nil); err == nil || late.Failure().Code != "resume.invalidToken" {
 				t.Errorf("the token of an answered pause: %v", err)
 			}
 			out = send(t, "mail", "hello", rt)
@@ -90,7 +90,7 @@ func TestSendFromOutside(t *testing.T) {
 				t.Errorf("trace (-want +got)\n%s", diff)
 			}
 			if how == "with a store" {
-				if out := send(t, "mail", 1, rt); out.Error().Code != "channel.closed" {
+				if out := send(t, "mail", 1, rt); out.Failure().Code != "channel.closed" {
 					t.Errorf("to a run that is over: %v", out.Err)
 				}
 			}
@@ -107,7 +107,7 @@ func TestSendRefused(t *testing.T) {
 	before, _, _ := store.Load(t.Context(), "r1", 0)
 	check := func(name string, out *workflow.Outcome, want string) {
 		t.Helper()
-		if out.Err == nil || out.Error().Code != want || out.Status != workflow.StatusError {
+		if out.Err == nil || out.Failure().Code != want || out.Status != workflow.StatusError {
 			t.Errorf("%s: %s, %v", name, out.Status, out.Err)
 		}
 	}
@@ -150,7 +150,7 @@ output: ${{ steps.one.output }}
 	if _, err := wf.Run(t.Context(), nil, rt); err != nil {
 		t.Fatal(err)
 	}
-	if out := send(t, "mail", 0, rt); out.Err == nil || out.Error().Code != "channel.full" {
+	if out := send(t, "mail", 0, rt); out.Err == nil || out.Failure().Code != "channel.full" {
 		t.Errorf("full: %v", out.Err)
 	}
 	if out := send(t, "go", 0, rt); pausesOf(out) != "again external go" {
@@ -173,7 +173,7 @@ func TestChannelsAfterEachWrite(t *testing.T) {
 		rt, died := mailRuntime(log, claimed{&dead{Store: memory, after: dies}}), false
 		// settle resumes a run whose process has died, and says what really happened.
 		settle := func(out *workflow.Outcome) *workflow.Outcome {
-			if out.Err != nil && out.Error().Code == "store.failed" {
+			if out.Err != nil && out.Failure().Code == "store.failed" {
 				rt, died = mailRuntime(log, memory), true
 				out, _ = workflow.Recover(t.Context(), "r1", rt, nil)
 			}

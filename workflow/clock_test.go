@@ -108,7 +108,7 @@ steps:
 				if took := time.Since(begin); took != tt.want {
 					t.Errorf("took %v, want %v", took, tt.want)
 				}
-				if e := out.Error(); (e == nil) != (tt.code == "") || e != nil && e.Code != tt.code {
+				if e := out.Failure(); (e == nil) != (tt.code == "") || e != nil && e.Code != tt.code {
 					t.Errorf("%s, %v; want code %q", out.Status, out.Err, tt.code)
 				}
 			})
@@ -144,7 +144,7 @@ steps:
 		}
 		begin := time.Now()
 		out, _ := wf.Recover(t.Context(), id, rt)
-		if took := time.Since(begin); took != 15*time.Second || out.Error() == nil || out.Error().Code != "limits.wall_time" {
+		if took := time.Since(begin); took != 15*time.Second || out.Failure() == nil || out.Failure().Code != "limits.wall_time" {
 			t.Errorf("%s, %v after %v", out.Status, out.Err, took)
 		}
 		if out.Artefact["one"] != int64(8) {
@@ -193,7 +193,7 @@ output: ${{ steps.all.output }}
 				time.Sleep(time.Hour)
 				for _, little := range []any{raise("14s"), raise("soon"), raise(""), raise("-20s"),
 					map[string]any{"decision": "raise", "form": map[string]any{"wall_time": 20}}, map[string]any{"decision": "raise"}} {
-					if got, err := workflow.Resume(t.Context(), p.Token, little, rt, nil); err == nil || got.Error().Code != "answer.unfit" {
+					if got, err := workflow.Resume(t.Context(), p.Token, little, rt, nil); err == nil || got.Failure().Code != "answer.unfit" {
 						t.Errorf("%v: %v", little, err)
 					}
 				}
@@ -350,7 +350,7 @@ output: ${{ steps.all.output.last }}
 			for n := 0; n < 40 && (err != nil || out.Status == workflow.StatusPaused); n++ {
 				time.Sleep(time.Hour) // which does not count
 				if err != nil {
-					if out.Error().Code != "store.failed" || died {
+					if out.Failure().Code != "store.failed" || died {
 						t.Fatal(err)
 					}
 					died, rt.Store = true, memory

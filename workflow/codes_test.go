@@ -27,7 +27,7 @@ func TestComputedArgumentsOfTheWrongType(t *testing.T) {
 			t.Fatalf("%s: %s", tt.step, findings(list))
 		}
 		out, err := wf.Run(t.Context(), map[string]any{"x": "text"}, rt)
-		if e := out.Error(); e == nil || e.Code != tt.code || e.Category != runtime.CategoryConfig || e.Step != "a" {
+		if e := out.Failure(); e == nil || e.Code != tt.code || e.Category != runtime.CategoryConfig || e.Step != "a" {
 			t.Errorf("%s: got %v, want %s", tt.step, err, tt.code)
 		}
 	}

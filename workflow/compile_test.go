@@ -78,7 +78,7 @@ steps:
   fetch: {uses: set, with: 1}
   b: {uses: set, needs: [fetsh], with: "${{ steps.ftch.output }}"}
 `, []string{
-			`6:26 recipe.unknownName step "b" needs "fetsh", which is no step here | did you mean "fetch"?`,
+			`6:26 recipe.unknownName step "b" needs "fetsh", which is not a step here | did you mean "fetch"?`,
 			`6:51 expr.unknownName unknown step "ftch" | did you mean "fetch"?`,
 		}},
 		{"may be skipped", `
@@ -155,7 +155,7 @@ steps:
   after: {uses: set, with: "${{ steps.in1.output }}"}
 `, []string{
 			"6:3 recipe.cycle steps need each other: body → body | remove one of these needs or references: body at recipe.yaml:6:3",
-			`13:34 recipe.unknownName step "in3" needs "outer", which is no step here`,
+			`13:34 recipe.unknownName step "in3" needs "outer", which is not a step here`,
 			`14:39 expr.unknownName unknown step "in1"`,
 		}},
 		{"inputs of a sub-recipe", `

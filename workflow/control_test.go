@@ -83,8 +83,8 @@ func TestForkModes(t *testing.T) {
 				if diff := cmp.Diff(tt.output, out.Output); diff != "" {
 					t.Errorf("output (-want +got)\n%s", diff)
 				}
-				if tt.fails != "" && (err == nil || out.Error().Err.Error() != tt.fails || out.Error().Step != tt.step || out.Error().Category != runtime.CategoryTool) {
-					t.Errorf("error %+v", out.Error())
+				if tt.fails != "" && (err == nil || out.Failure().Err.Error() != tt.fails || out.Failure().Step != tt.step || out.Failure().Category != runtime.CategoryTool) {
+					t.Errorf("error %+v", out.Failure())
 				}
 				if tt.fails == "" && err != nil {
 					t.Error(err)
@@ -121,7 +121,7 @@ func TestForkIsStopped(t *testing.T) {
 					rt := &runtime.Runtime{Tools: []runtime.Tool{slow(log)}}
 					rt.Limits.Grace = 2 * time.Millisecond
 					out, err := load(t, []byte(head+"steps:\n  "+tt.step+"\n")).Run(ctx, nil, rt)
-					if err == nil || out.Error().Code != tt.code || len(out.Pauses) > 0 || len(log.lines) != 1 {
+					if err == nil || out.Failure().Code != tt.code || len(out.Pauses) > 0 || len(log.lines) != 1 {
 						t.Errorf("%v, %s, pauses %v, %q", err, out.Status, out.Pauses, log.lines)
 					}
 				})
@@ -163,7 +163,7 @@ func TestLoopThatGrows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rt := &runtime.Runtime{Tools: []runtime.Tool{echo}}
 			out, err := load(t, []byte(head+"steps:\n  grow: {uses: loop, with: "+tt.loop+"}\n")).Run(t.Context(), nil, rt)
-			if err == nil || out.Error().Code != tt.code {
+			if err == nil || out.Failure().Code != tt.code {
 				t.Error(err)
 			}
 		})
@@ -346,7 +346,7 @@ func TestPausesInsideAfterEachWrite(t *testing.T) {
 			}
 			return
 		}
-		if out.Error().Code != "store.failed" {
+		if out.Failure().Code != "store.failed" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		out, err = workflow.Recover(t.Context(), "r1", insideRuntime(log, memory), nil)
@@ -406,7 +406,7 @@ func TestRollbacksInsideAfterPauses(t *testing.T) {
 		}
 		out, err = workflow.Resume(t.Context(), p.Token, map[string]any{"decision": insideAnswers[p.Step]}, insideRuntime(log, store), nil)
 	}
-	if err == nil || out.Error().Code != "expr.failed" || out.Error().Step != "route" {
+	if err == nil || out.Failure().Code != "expr.failed" || out.Failure().Step != "route" {
 		t.Fatal(err)
 	}
 	var undone []string
@@ -495,7 +495,7 @@ func TestRaceClosesPauses(t *testing.T) {
 				if step == "after" {
 					continue
 				}
-				if out, err := workflow.Resume(t.Context(), token, map[string]any{"decision": "approve"}, rt, nil); err == nil || out.Error().Code != "resume.invalidToken" {
+				if out, err := workflow.Resume(t.Context(), token, map[string]any{"decision": "approve"}, rt, nil); err == nil || out.Failure().Code != "resume.invalidToken" {
 					t.Errorf("%s: %v", step, err)
 				}
 			}

@@ -215,7 +215,7 @@ func (c *crashChild) run(ctx context.Context, wf *workflow.Workflow) (result cra
 }
 
 func codeOf(out *workflow.Outcome) string {
-	if e := out.Error(); e != nil {
+	if e := out.Failure(); e != nil {
 		return e.Code
 	}
 	return ""

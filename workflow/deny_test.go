@@ -161,7 +161,7 @@ func TestRecoveryAsksHooks(t *testing.T) {
 				act("test.other", runtime.Idempotent, sync.OnceFunc(func() { close(both) })),
 			}}
 			out, err := load(t, []byte(head+"steps:\n  a: {uses: test.first}\n  b: {uses: test.other}\n")).Run(t.Context(), nil, rt)
-			if e := out.Error(); e == nil || e.Code != "store.failed" {
+			if e := out.Failure(); e == nil || e.Code != "store.failed" {
 				t.Fatal(err)
 			}
 			g := &gatekeeper{denies: []string{"a"}}

@@ -32,7 +32,7 @@ steps:
 `))), nil))
 	ctx := context.Background()
 	out, _ := wf.Run(ctx, nil, rt)
-	fmt.Println(out.Status, out.Error().Code)
+	fmt.Println(out.Status, out.Failure().Code)
 
 	rt.Drain = nil // in the next process
 	out, _ = workflow.Recover(ctx, out.RunID, rt, nil)

@@ -94,7 +94,7 @@ func TestDrain(t *testing.T) {
 					phase = checkpoint.PhaseWaiting
 				}
 				if phase == checkpoint.PhaseInterrupted &&
-					(out.Status != workflow.StatusCancelled || out.Error().Code != code || !errors.Is(err, context.Canceled)) {
+					(out.Status != workflow.StatusCancelled || out.Failure().Code != code || !errors.Is(err, context.Canceled)) {
 					t.Fatal(out.Status, err)
 				}
 				sum, err := rt.Store.List(t.Context(), checkpoint.Filter{Phases: []checkpoint.Phase{phase}})
@@ -126,7 +126,7 @@ func TestDrainBeforeTheStart(t *testing.T) {
 			return nil, nil
 		})}}
 	out, err := load(t, []byte(head+"steps:\n  pay: {uses: test.pay}\n")).Run(t.Context(), nil, rt)
-	if out.Status != workflow.StatusCancelled || out.Error().Code != "run.drained" {
+	if out.Status != workflow.StatusCancelled || out.Failure().Code != "run.drained" {
 		t.Error(out.Status, err)
 	}
 	var kinds []string

@@ -108,7 +108,7 @@ func TestPauseAndResume(t *testing.T) {
 			if diff := cmp.Diff([]string{"test.act 1", "test.act 3", "test.act approve"}, log.lines); diff != "" {
 				t.Errorf("effects (-want +got)\n%s", diff)
 			}
-			if out, err := workflow.Resume(t.Context(), out.Token, answer, rt, nil); err == nil || out.Error().Code != "resume.invalidToken" {
+			if out, err := workflow.Resume(t.Context(), out.Token, answer, rt, nil); err == nil || out.Failure().Code != "resume.invalidToken" {
 				t.Errorf("a used token: %v", err)
 			}
 		})
@@ -186,7 +186,7 @@ func TestRecoverAfterEachWrite(t *testing.T) {
 			}
 			return
 		}
-		if out.Error().Code != "store.failed" {
+		if out.Failure().Code != "store.failed" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		out, err = workflow.Recover(t.Context(), "r1", runtimeWith(log, memory), nil)

@@ -54,7 +54,7 @@ func TestRecoveryGoesByTheRecordedEffect(t *testing.T) {
 			}
 			out, err := load(t, []byte(tt.recipe)).Run(t.Context(), nil,
 				runtimeOf(tt.then, &dead{Store: memory, after: tt.writes}))
-			if out.Error().Code != "store.failed" {
+			if out.Failure().Code != "store.failed" {
 				t.Fatalf("%s, %v", out.Status, err)
 			}
 			out, err = workflow.Recover(context.Background(), "r1", runtimeOf(tt.now, memory), nil)

@@ -72,7 +72,7 @@ func Example() {
 }
 
 // A failed run has an outcome too: what had finished, and an error that says which step failed.
-func ExampleOutcome_Error() {
+func ExampleOutcome_Failure() {
 	r := must(recipe.Parse("recipe.yaml", []byte(`
 apiVersion: braise/v1
 name: ratio
@@ -82,7 +82,7 @@ steps:
   share: {uses: set, needs: [sum], with: "${{ inputs.parts % inputs.whole }}"}
 `)))
 	out, _ := must(workflow.Compile(r, nil)).Run(context.Background(), map[string]any{"parts": 1, "whole": 0}, nil)
-	e := out.Error()
+	e := out.Failure()
 	fmt.Println(out.Status, e.Category, e.Code, e.Step)
 	fmt.Println(out.Artefact)
 	// Output:

@@ -118,7 +118,7 @@ steps:
 				defer cancel()
 				out, err := load(t, []byte(head+tt.text)).Run(ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{hang, after}})
 				code := ""
-				if e := out.Error(); e != nil {
+				if e := out.Failure(); e != nil {
 					code = e.Code
 				}
 				if code != tt.code {
@@ -158,7 +158,7 @@ func TestOddErrorsOfTools(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, beside=%t", tt.name, beside != ""), func(t *testing.T) {
 				it := tool("test.it", func(context.Context, map[string]any) (any, error) { return nil, tt.err })
 				out, err := load(t, append(one("with: {}"), beside...)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{it, echo}})
-				e := out.Error()
+				e := out.Failure()
 				if e == nil || out.Status != workflow.StatusError || e.Code != tt.code || e.Category != tt.category || e.Step != "a" {
 					t.Fatalf("got %s, %+v", out.Status, e)
 				}
@@ -179,7 +179,7 @@ func TestToolThatEndsItsGoroutine(t *testing.T) {
 	for _, beside := range []string{"", "  b: {uses: test.it}\n"} {
 		it := tool("test.it", func(context.Context, map[string]any) (any, error) { goruntime.Goexit(); return nil, nil })
 		out, err := load(t, append(one("with: {}"), beside...)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{it}})
-		if e := out.Error(); e == nil || e.Code != "step.panic" || e.Step != "a" || !strings.Contains(err.Error(), "ended its goroutine") {
+		if e := out.Failure(); e == nil || e.Code != "step.panic" || e.Step != "a" || !strings.Contains(err.Error(), "ended its goroutine") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -223,7 +223,7 @@ func TestToolThatEndsTheCallersGoroutine(t *testing.T) {
 				done <- out
 			}()
 			out := <-done
-			if e := out.Error(); e == nil || e.Code != "step.panic" || e.Step != "b" || !strings.Contains(e.Error(), "ended its goroutine") {
+			if e := out.Failure(); e == nil || e.Code != "step.panic" || e.Step != "b" || !strings.Contains(e.Error(), "ended its goroutine") {
 				t.Errorf("got %v, want that b failed because it ended its goroutine", e)
 			}
 			for _, e := range out.Trace {

@@ -63,7 +63,7 @@ func TestFinally(t *testing.T) {
 			}
 			out = pausedIn(t, out, "sure")
 			out, err := workflow.Resume(t.Context(), out.Token, approve, rt, nil)
-			if out.Status != tt.status || tt.code != "" && out.Error().Code != tt.code {
+			if out.Status != tt.status || tt.code != "" && out.Failure().Code != tt.code {
 				t.Errorf("%s, %v", out.Status, err)
 			}
 			if diff := cmp.Diff(tt.want, log.lines); diff != "" {
@@ -108,7 +108,7 @@ func TestFinallyCancelled(t *testing.T) {
 		if slices.Contains(log.lines, "test.act last") || len(out.Diagnostics) != 1 || out.Diagnostics[0].Code != "finally.failed" {
 			t.Errorf("%s: %q, %v", first, log.lines, out.Diagnostics)
 		}
-		if late, err := workflow.Resume(t.Context(), token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Error().Code != "resume.invalidToken" {
+		if late, err := workflow.Resume(t.Context(), token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Failure().Code != "resume.invalidToken" {
 			t.Errorf("%s: a token of it: %v", first, err)
 		}
 		if again, _ := workflow.Recover(t.Context(), "r1", rt, nil); again.Status != want {
@@ -128,7 +128,7 @@ func TestFinallyAfterEachWrite(t *testing.T) {
 		for n := 0; out.Status == workflow.StatusPaused && n < 9; n++ {
 			out, _ = workflow.Resume(t.Context(), out.Token, answer[out.Pauses[0].Step], undoRuntime(log, claimed{dying}), nil)
 		}
-		if out.Error().Code == "no.good" {
+		if out.Failure().Code == "no.good" {
 			if dies < 7 {
 				t.Fatalf("only %d writes", dies)
 			}
@@ -143,7 +143,7 @@ func TestFinallyAfterEachWrite(t *testing.T) {
 			}
 			out, err = workflow.Resume(t.Context(), out.Token, in, undoRuntime(log, memory), nil)
 		}
-		if out.Error().Code != "no.good" {
+		if out.Failure().Code != "no.good" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		seen := map[string]bool{}
@@ -203,7 +203,7 @@ finally:
   two: {uses: test.slow, with: {n: "${{ run.error.code }}"}}
   three: {uses: set, needs: [two], trigger: all_done, with: 1}
 `)).Run(t.Context(), nil, rt)
-		if out.Error().Code != "limits.wall_time" || len(out.Diagnostics) == 0 {
+		if out.Failure().Code != "limits.wall_time" || len(out.Diagnostics) == 0 {
 			t.Fatalf("%v, %v", err, out.Diagnostics)
 		}
 		if d := out.Diagnostics[0]; d.Code != "finally.failed" || !strings.Contains(d.Message, "it may take 5m0s") {

@@ -65,7 +65,7 @@ func TestCutAnswerIsToldOfAfterARecovery(t *testing.T) {
 				got = append(got, d)
 			}
 		}
-		if len(got) != 1 || got[0].Step != "a" || got[0].Message != `the answer of model "m" was cut: it has the most tokens that it may have` {
+		if len(got) != 1 || got[0].Step != "a" || got[0].Message != `the answer of model "m" was cut: it hit its token limit` {
 			t.Errorf("%s execution: %+v", name, got)
 		}
 	}

@@ -46,7 +46,7 @@ func TestForeach(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			out, err := load(t, []byte(head+"steps:\n  a: "+tt.step+"\noutput: ${{ steps.a.output }}\n")).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{pick}})
 			code := ""
-			if e := out.Error(); e != nil {
+			if e := out.Failure(); e != nil {
 				code = e.Code
 			}
 			if diff := cmp.Diff(tt.want, out.Output); code != tt.code || diff != "" {

@@ -87,7 +87,7 @@ func FuzzCompile(target *testing.F) {
 		if out == nil || out.Err != err || (err == nil) != (out.Status == workflow.StatusOK || out.Status == workflow.StatusPaused) {
 			t.Fatalf("Run gave %+v and %v", out, err)
 		}
-		if e := out.Error(); e != nil && (e.Code == "engine.panic" || e.Category == "" || e.Code == "") {
+		if e := out.Failure(); e != nil && (e.Code == "engine.panic" || e.Category == "" || e.Code == "") {
 			t.Fatalf("%s %s: %v", e.Category, e.Code, e)
 		}
 		if _, err := json.Marshal(out); err != nil {

@@ -118,7 +118,7 @@ steps:
   a: {uses: agent, with: {agent: {model: m, tools: [t.send], approval: always}, prompt: 't.send {"n":1}'}}
 `)).Run(ctx, nil, rt)
 					code := ""
-					if e := out.Error(); e != nil {
+					if e := out.Failure(); e != nil {
 						code = e.Code
 					}
 					if code != tt.code[how] {
@@ -229,7 +229,7 @@ func TestAgentsAreGuardedFromArchivesAndLayers(t *testing.T) {
 						t.Fatal(err)
 					}
 					out, _ := wf.Run(ctx, map[string]any{"prompt": `t.send {"n":1}`}, rt)
-					switch e := out.Error(); {
+					switch e := out.Failure(); {
 					case how == "hangs" && (e == nil || e.Code != "run.cancelled"):
 						t.Errorf("trust 1.11: %s: %v, want that the run was cancelled", out.Status, out.Err)
 					case how != "hangs" && (e != nil || !strings.Contains(fmt.Sprint(out.Diagnostics), tt.code)):

@@ -143,7 +143,7 @@ func TestHooksDenyCalls(t *testing.T) {
 			model := rt.Models["fast"].(*runtimetest.Model)
 			rt.Tools = []runtime.Tool{tool("test.echo", func(_ context.Context, args map[string]any) (any, error) { called++; return args, nil })}
 			out, err := load(t, []byte(hookedRecipe)).Run(t.Context(), nil, rt)
-			e := out.Error()
+			e := out.Failure()
 			if e == nil || e.Category != runtime.CategoryConfirmation || e.Code != "hook.denied" || e.Step != tt.step || e.Err.Error() != tt.want {
 				t.Fatalf("error %+v, %v", e, err)
 			}
@@ -204,11 +204,11 @@ func TestHooksThatDoNotReturn(t *testing.T) {
 			out, err := load(t, []byte(hookedRecipe)).Run(t.Context(), nil, hookedRuntime(hook("bad", point, end)))
 			switch {
 			case point == runtime.StepBefore:
-				if e := out.Error(); e == nil || e.Code != "hook.denied" {
+				if e := out.Failure(); e == nil || e.Code != "hook.denied" {
 					t.Errorf("%s: error %v", point, err)
 				}
 			case strings.HasPrefix(string(point), "tool") || strings.HasPrefix(string(point), "model"):
-				if e := out.Error(); e == nil || e.Code != "step.panic" {
+				if e := out.Failure(); e == nil || e.Code != "step.panic" {
 					t.Errorf("%s: error %v", point, err)
 				}
 			case err != nil || len(out.Diagnostics) == 0:
@@ -271,7 +271,7 @@ func TestPluginFindings(t *testing.T) {
 		t.Errorf("diagnostics (-want +got)\n%s", diff)
 	}
 	rt.Diagnostics = diagnostics.Strict
-	if out, err := wf.Run(t.Context(), nil, rt); err == nil || out.Error().Code != string(diagnostics.CodeStrict) || len(out.Artefact) > 0 {
+	if out, err := wf.Run(t.Context(), nil, rt); err == nil || out.Failure().Code != string(diagnostics.CodeStrict) || len(out.Artefact) > 0 {
 		t.Errorf("strict: %v", err)
 	}
 }

@@ -88,7 +88,7 @@ func TestHostileRunsEnd(t *testing.T) {
 				Tools: []runtime.Tool{counting}, Secrets: runtime.SecretMap{"TOKEN": "open sesame"},
 				Limits: runtime.Limits{MaxParallel: 1, MaxSteps: 10_000, MaxOutputBytes: 5_000_000, MaxRunBytes: 10_010_000},
 			})
-			if e := out.Error(); e == nil || e.Code != tt.code || e.Step != tt.step || len(err.Error()) > 1000 {
+			if e := out.Failure(); e == nil || e.Code != tt.code || e.Step != tt.step || len(err.Error()) > 1000 {
 				t.Errorf("got %.1000v, %+v", err, out.Diagnostics)
 			}
 			if len(counting.Calls()) > 0 {

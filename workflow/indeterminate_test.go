@@ -247,7 +247,7 @@ func TestSettledCallCountsAsACallOfATool(t *testing.T) {
 			}
 			out, _ = workflow.Resume(t.Context(), onlyPause(t, out, "a", "indeterminate").Token, answer, rt, nil)
 			out, err := workflow.Resume(t.Context(), onlyPause(t, out, "ask", "").Token, map[string]any{"decision": "approve"}, rt, nil)
-			if e := out.Error(); e == nil || e.Code != "limits.tool_calls" || e.Step != "c" {
+			if e := out.Failure(); e == nil || e.Code != "limits.tool_calls" || e.Step != "c" {
 				t.Errorf("%s, %v", out.Status, err)
 			}
 		})

@@ -137,7 +137,7 @@ func TestEmbeddingsCount(t *testing.T) {
 				}
 				return
 			}
-			if e := out.Error(); e == nil || e.Code != tt.code || tt.message != "" && e.Err.Error() != tt.message {
+			if e := out.Failure(); e == nil || e.Code != tt.code || tt.message != "" && e.Err.Error() != tt.message {
 				t.Errorf("got %v", out.Err)
 			}
 		})

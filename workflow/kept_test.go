@@ -148,7 +148,7 @@ func TestRunStaysInTheCacheWhileItIsExecuted(t *testing.T) {
 		other := keepingRuntime(log, all, func(context.Context, map[string]any) (any, error) { return "other", nil })
 		refused := func(when, want string, out *workflow.Outcome) {
 			t.Helper()
-			if e := out.Error(); e == nil || e.Code != want {
+			if e := out.Failure(); e == nil || e.Code != want {
 				t.Errorf("%s: %v, want %s", when, out.Err, want)
 			}
 		}
@@ -193,7 +193,7 @@ func TestOneOfManyAnswersByACache(t *testing.T) {
 				switch {
 				case err == nil:
 					won.Add(1)
-				case again.Error().Code != "run.busy" && again.Error().Code != "resume.invalidToken":
+				case again.Failure().Code != "run.busy" && again.Failure().Code != "resume.invalidToken":
 					t.Error(err)
 				}
 			})
@@ -214,7 +214,7 @@ func TestRunThatTheCacheDoesNotTakeIsRolledBack(t *testing.T) {
 	rt := keepingRuntime(log, cache, func(context.Context, map[string]any) (any, error) { worked(); return "done", nil })
 	failed := func(name string, out *workflow.Outcome, want ...string) {
 		t.Helper()
-		if e := out.Error(); out.Status != workflow.StatusError || e.Code != "store.failed" || !errors.Is(out.Err, errFull) || out.Token != "" {
+		if e := out.Failure(); out.Status != workflow.StatusError || e.Code != "store.failed" || !errors.Is(out.Err, errFull) || out.Token != "" {
 			t.Errorf("%s: %s, %v", name, out.Status, out.Err)
 		}
 		if diff := cmp.Diff(want, log.lines); diff != "" {
@@ -236,7 +236,7 @@ func TestRunThatTheCacheDoesNotTakeIsRolledBack(t *testing.T) {
 	worked = func() { cache.full.Store(true) }
 	again, _ = workflow.Resume(t.Context(), out.Token, yes, rt, nil)
 	failed("the next pause", again, "test.undo 1")
-	if again, _ = workflow.Recover(t.Context(), out.RunID, rt, nil); again.Error() == nil || again.Error().Code != "run.notFound" {
+	if again, _ = workflow.Recover(t.Context(), out.RunID, rt, nil); again.Failure() == nil || again.Failure().Code != "run.notFound" {
 		t.Errorf("afterwards: %s, %v", again.Status, again.Err)
 	}
 }

@@ -100,7 +100,7 @@ func TestNoAttemptWithoutTheRun(t *testing.T) {
 					t.Fatal("the lease has not run out")
 				}
 				out := <-done
-				if out.Err == nil || out.Error().Code != "run.fenced" {
+				if out.Err == nil || out.Failure().Code != "run.fenced" {
 					t.Errorf("the process that had lost the run ended with %s, %v", out.Status, out.Err)
 				}
 				if calls != 1 {
@@ -167,7 +167,7 @@ func TestRunStopsWithoutRenewals(t *testing.T) {
 		})
 		rt := &runtime.Runtime{Store: store, Tools: []runtime.Tool{pay}, Reporter: &quiet{}}
 		out, _ := load(t, []byte(head+"steps:\n  pay: {uses: test.pay}\n")).Run(t.Context(), nil, rt)
-		if out.Err == nil || out.Error().Code != "run.fenced" || !errors.Is(out.Err, errCut) {
+		if out.Err == nil || out.Failure().Code != "run.fenced" || !errors.Is(out.Err, errCut) {
 			t.Errorf("%s, %v", out.Status, out.Err)
 		}
 		if stopped < 15*time.Second || stopped > 20*time.Second { // the lease lasts for 15, and is renewed every 5

@@ -105,7 +105,7 @@ func TestLimitedModel(t *testing.T) {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
 				code := ""
-				if e := out.Error(); e != nil {
+				if e := out.Failure(); e != nil {
 					code = e.Code
 				}
 				if out.Status != tt.status || code != tt.code || time.Since(began) != tt.took || out.Usage.Calls != tt.calls {
@@ -140,7 +140,7 @@ func TestDrainOfLimitedModel(t *testing.T) {
 				time.AfterFunc(2*time.Second, func() { close(drain) })
 				time.AfterFunc(time.Minute, func() { close(other); <-m.queue })
 				out, err := load(t, []byte(head+"steps:\n"+steps)).Run(t.Context(), nil, rt)
-				if out.Status != workflow.StatusCancelled || out.Error().Code != "run.drained" || time.Since(began) != 2*time.Second || calls != nil {
+				if out.Status != workflow.StatusCancelled || out.Failure().Code != "run.drained" || time.Since(began) != 2*time.Second || calls != nil {
 					t.Fatalf("%s after %v: %v; calls %v", out.Status, time.Since(began), err, calls)
 				}
 				<-other

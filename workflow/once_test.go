@@ -209,7 +209,7 @@ func onceModel(_ context.Context, req *runtime.Request) (*runtime.Response, erro
 func (p *payer) goOn(t *testing.T, out *workflow.Outcome, rt *runtime.Runtime, until string) *workflow.Outcome {
 	t.Helper()
 	for range 50 {
-		if out.Err != nil && slices.Contains([]string{"store.failed", "run.busy", "run.fenced"}, out.Error().Code) {
+		if out.Err != nil && slices.Contains([]string{"store.failed", "run.busy", "run.fenced"}, out.Failure().Code) {
 			rt = p.runtime(p.store)
 			p.pass(time.Minute) // a lease ends
 			out, _ = workflow.Recover(t.Context(), out.RunID, rt, nil)

@@ -64,7 +64,7 @@ output: ${{ steps.always.output }}
 					got := out.Artefact["always"].([]any)
 					switch onError {
 					case "fail", `{set: "${{ steps.ok.output.x }}"}`: // the replacement fails itself
-						e := out.Error()
+						e := out.Failure()
 						category, code, path, message := tt.category, tt.code, tt.path, tt.message
 						if onError != "fail" {
 							category, code, path, message = "config", "expr.failed", "a", "recipe.yaml:5:"
@@ -128,7 +128,7 @@ func TestAllDoneInsideABodyThatFails(t *testing.T) {
         tidy: `+tt.tidy+`
   b: {uses: set, with: 1}
 `)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo, broken}})
-				if err == nil || err.Error() != `step "a[0]/x": first` || out.Error().Step != "a[0]/x" {
+				if err == nil || err.Error() != `step "a[0]/x": first` || out.Failure().Step != "a[0]/x" {
 					t.Errorf("got %v", err)
 				}
 				want := map[string]string{"a[0]/x": "failed", "a[0]/y": "upstream", "a[0]/tidy": "succeeded", "a[0]": "failed", "a": "failed", "b": "succeeded"}

@@ -89,8 +89,8 @@ func (o *Outcome) Decode(v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// Error returns Err as a *runtime.Error; nil for ok and paused.
-func (o *Outcome) Error() *runtime.Error {
+// Failure returns Err with its category and code; nil for ok and paused.
+func (o *Outcome) Failure() *runtime.Error {
 	e, _ := errors.AsType[*runtime.Error](o.Err)
 	return e
 }
@@ -156,7 +156,7 @@ func (o *Outcome) json() outcomeJSON {
 	if len(o.Artefact) > 0 {
 		out.Artefact = rawJSON(o.Artefact)
 	}
-	if e := o.Error(); e != nil {
+	if e := o.Failure(); e != nil {
 		out.Error = &errorJSON{Category: e.Category, Code: e.Code, Message: e.Err.Error(), Step: e.Step}
 	}
 	return out

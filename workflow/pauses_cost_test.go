@@ -42,7 +42,7 @@ func TestOpenPausesCostLinearly(t *testing.T) {
 				var out *workflow.Outcome
 				begin = allocated(func() { out, _ = wf.Run(t.Context(), nil, rt) })
 				if len(out.Pauses) != n {
-					t.Fatalf("%d pauses: %v", len(out.Pauses), out.Error())
+					t.Fatalf("%d pauses: %v", len(out.Pauses), out.Failure())
 				}
 				var answers []uint64
 				for i := range 3 {
@@ -51,7 +51,7 @@ func TestOpenPausesCostLinearly(t *testing.T) {
 						out, _ = workflow.Answer(t.Context(), out.RunID, name, map[string]any{"decision": "approve"}, rt, nil)
 					}))
 					if len(out.Pauses) != n-1-i {
-						t.Fatalf("%d pauses: %v", len(out.Pauses), out.Error())
+						t.Fatalf("%d pauses: %v", len(out.Pauses), out.Failure())
 					}
 				}
 				return begin, slices.Min(answers)

@@ -62,7 +62,7 @@ func TestPortsThatMisbehave(t *testing.T) {
 				rt.Tools = []runtime.Tool{echo}
 			}
 			out, err := load(t, []byte(secretive)).Run(t.Context(), nil, &rt)
-			if e := out.Error(); e == nil || e.Code != tt.code || out.Status != workflow.StatusError || out.RunID == "" {
+			if e := out.Failure(); e == nil || e.Code != tt.code || out.Status != workflow.StatusError || out.RunID == "" {
 				t.Errorf("got %s, run %q, %v", out.Status, out.RunID, err)
 			}
 			var kinds []trace.Kind

@@ -118,7 +118,7 @@ output: ${{ steps.send.output }}
 				if out.Status != workflow.StatusPaused || len(log.lines) > 0 || !cmp.Equal(suggested(out), map[string]any{"ask": any(asRecorded)}) {
 					t.Fatalf("%s, effects %v, suggested %v", out.Status, log.lines, suggested(out))
 				}
-				if used, err := workflow.Resume(t.Context(), token, yes, rt, opts); err == nil || used.Error().Code != "resume.invalidToken" {
+				if used, err := workflow.Resume(t.Context(), token, yes, rt, opts); err == nil || used.Failure().Code != "resume.invalidToken" {
 					t.Errorf("the old token: %v", err)
 				}
 				form := map[string]any{"decision": "approve", "form": map[string]any{}}

@@ -145,7 +145,7 @@ func TestCancelledWhileClaiming(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := func() { cancel(errors.New("terminated")) }
 	got, err := workflow.Recover(ctx, out.RunID, &runtime.Runtime{Store: stoppingStore{store, stop}}, nil)
-	if got.Status != workflow.StatusCancelled || got.Error().Code != "run.cancelled" || !errors.Is(err, context.Canceled) ||
+	if got.Status != workflow.StatusCancelled || got.Failure().Code != "run.cancelled" || !errors.Is(err, context.Canceled) ||
 		got.Trace[1].Kind != trace.RunCancelled {
 		t.Errorf("%s: %v, %v", got.Status, err, got.Trace)
 	}

@@ -98,7 +98,7 @@ func TestRestart(t *testing.T) {
 			if got := linesOf(out); !slices.Equal(got[:len(want)], want) {
 				t.Errorf("trace (-want +got)\n%s", cmp.Diff(want, got))
 			}
-			if late, err := workflow.Resume(t.Context(), other, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Error().Code != "resume.invalidToken" {
+			if late, err := workflow.Resume(t.Context(), other, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Failure().Code != "resume.invalidToken" {
 				t.Errorf("the token of another pause: %v", err)
 			}
 			if durable { // another process looks at it
@@ -183,7 +183,7 @@ func restartAfterEachWrite(t *testing.T, second int) {
 			}
 			return
 		}
-		if out.Error().Code != "store.failed" {
+		if out.Failure().Code != "store.failed" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		if sum, _, _ := memory.Load(t.Context(), "r1", 0); dies%2 == 1 && slices.ContainsFunc(sum.Pauses, func(p checkpoint.Pause) bool { return p.ID == "ask" }) {
@@ -234,7 +234,7 @@ output: "${{ steps.ask.output }}"
 func TestUnknownInterrupt(t *testing.T) {
 	wf := load(t, []byte(head+"steps:\n  a: {uses: set, with: 1}\n"))
 	out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Interrupt: "stop"})
-	if err == nil || out.Error().Code != "runtime.invalid" || !strings.Contains(err.Error(), `unknown Interrupt "stop"`) {
+	if err == nil || out.Failure().Code != "runtime.invalid" || !strings.Contains(err.Error(), `unknown Interrupt "stop"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func TestRestartWith(t *testing.T) {
 			}
 			out, err = workflow.Resume(t.Context(), ask, yes, rt, nil)
 			if !tt.first {
-				if late, _ := workflow.Resume(t.Context(), also, no, rt, nil); late.Error() == nil || late.Error().Code != "resume.invalidToken" {
+				if late, _ := workflow.Resume(t.Context(), also, no, rt, nil); late.Failure() == nil || late.Failure().Code != "resume.invalidToken" {
 					t.Errorf("the token of the other pause: %v", late.Err)
 				}
 				out, err = workflow.Resume(t.Context(), onlyPause(t, out, "also", "").Token, no, rt, nil)
@@ -151,7 +151,7 @@ func TestRestartWithOfAnInterruptedRunIsRefused(t *testing.T) {
 	}
 	refused, _ := workflow.Answer(t.Context(), out.RunID, "ask", yes, rt, nil)
 	want := "the run cannot begin again: calls of it were under way when it was interrupted\n  hint: recover it first"
-	if e := refused.Error(); e == nil || e.Code != "answer.unfit" || e.Err.Error() != want {
+	if e := refused.Failure(); e == nil || e.Code != "answer.unfit" || e.Err.Error() != want {
 		t.Fatalf("got %v", refused.Err)
 	}
 	if sum, _, _ := store.Load(t.Context(), out.RunID, 0); len(sum.Pauses) != 1 {

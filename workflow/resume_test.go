@@ -76,7 +76,7 @@ func TestResumeRefusals(t *testing.T) {
 			}
 			before := journalOf(t, rt.Store, out.RunID)
 			got, err := workflow.Resume(t.Context(), token, tt.input, &with, nil)
-			if err == nil || got.Status != workflow.StatusError || got.Error().Code != tt.code {
+			if err == nil || got.Status != workflow.StatusError || got.Failure().Code != tt.code {
 				t.Fatalf("%s, %v", got.Status, err)
 			}
 			if token != "" && strings.Contains(err.Error(), token) {
@@ -129,7 +129,7 @@ func TestResumeOfAnotherDefinition(t *testing.T) {
 	changed := load(t, []byte(strings.ReplaceAll(asking, "Send it", "Really")))
 	good := map[string]any{"decision": "yes_please", "form": map[string]any{"to": "Ada"}}
 	refused, err := changed.Resume(t.Context(), out.Token, good, rt)
-	if err == nil || refused.Error().Code != "resume.definitionChanged" {
+	if err == nil || refused.Failure().Code != "resume.definitionChanged" {
 		t.Errorf("another definition: %v", err)
 	}
 	found(t, refused.Diagnostics, diagnostics.CodeChanged)
@@ -155,7 +155,7 @@ func TestResumeAtOnce(t *testing.T) {
 				group.Go(func() {
 					out, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "yes_please", "form": map[string]any{"to": "Ada"}}, rt, nil)
 					if err != nil {
-						codes[i] = out.Error().Code
+						codes[i] = out.Failure().Code
 					}
 				})
 			}
@@ -220,7 +220,7 @@ func TestRunEndsBeforeItsClaim(t *testing.T) {
 				}
 			}
 			got, err := tt.second(out.Token, out.RunID, rt)
-			if tt.code != "" && (err == nil || got.Error().Code != tt.code) || tt.code == "" && (err != nil || got.Output != "Ada") {
+			if tt.code != "" && (err == nil || got.Failure().Code != tt.code) || tt.code == "" && (err != nil || got.Output != "Ada") {
 				t.Errorf("the second: %v, %v", got.Output, err)
 			}
 			if len(log.lines) != 1 {
@@ -442,10 +442,10 @@ output: ${{ steps.last.output }}
 	}
 	yes, opts := map[string]any{"decision": "approve"}, &workflow.ResumeOptions{Complete: true}
 	bad, _ := workflow.Resume(t.Context(), out.Token, yes, with(named("test.first")), opts)
-	if e := bad.Error(); e == nil || e.Code != "tool.missing" {
+	if e := bad.Failure(); e == nil || e.Code != "tool.missing" {
 		t.Fatalf("without the last tool: %v", bad.Err)
 	}
-	if bad, _ = workflow.Recover(t.Context(), out.RunID, with(), opts); bad.Error() == nil {
+	if bad, _ = workflow.Recover(t.Context(), out.RunID, with(), opts); bad.Failure() == nil {
 		t.Fatalf("recovered without tools: %s", bad.Status)
 	}
 	good, err := workflow.Resume(t.Context(), out.Token, yes, with(named("test.last")), opts)

@@ -105,7 +105,7 @@ func TestRetrieve(t *testing.T) {
 				}
 				return
 			}
-			e := out.Error()
+			e := out.Failure()
 			if e == nil || e.Category != tt.category || e.Code != tt.code || e.Step != "docs" || tt.message != "" && e.Err.Error() != tt.message {
 				t.Errorf("got %+v, want %s %s: %s", e, tt.category, tt.code, tt.message)
 			}

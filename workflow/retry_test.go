@@ -188,7 +188,7 @@ func TestRetryEffects(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := &flaky{errs: times(9, tt.err), effect: tt.effect}
 			out, err := load(t, []byte(calling("test.flaky", tt.step, "defaults: {retry: {tool: {max_attempts: 3}}}\n"))).Run(t.Context(), nil, f.on())
-			if f.n != tt.want || out.Error() == nil || out.Error().Code != "tool.failed" || !errors.Is(err, tt.err) {
+			if f.n != tt.want || out.Failure() == nil || out.Failure().Code != "tool.failed" || !errors.Is(err, tt.err) {
 				t.Errorf("%d calls and error %v, want %d and %v", f.n, err, tt.want, tt.err)
 			}
 			found := slices.ContainsFunc(out.Diagnostics, func(d diagnostics.Diagnostic) bool {
@@ -299,7 +299,7 @@ func TestRetryWaitEnds(t *testing.T) {
 				f := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { return nil, throttled }}
 				began := time.Now()
 				out, err := load(t, []byte(tt.text)).Run(ctx, nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": f}})
-				if took := time.Since(began); out.Status != tt.status || out.Error().Code != tt.code || took != 3*time.Second {
+				if took := time.Since(began); out.Status != tt.status || out.Failure().Code != tt.code || took != 3*time.Second {
 					t.Errorf("%s after %v: %v", out.Status, took, err)
 				}
 				for _, d := range out.Diagnostics {
@@ -360,7 +360,7 @@ func TestAttemptTimeout(t *testing.T) {
 				out, err := load(t, []byte(calling(tt.uses, tt.step, ""))).Run(t.Context(), nil, rt)
 				took, got := time.Since(began), ""
 				if err != nil {
-					got = out.Error().Err.Error()
+					got = out.Failure().Err.Error()
 				}
 				warned := len(rt.Reporter.(*quiet).texts) > 0
 				time.Sleep(time.Hour) // a late answer changes nothing

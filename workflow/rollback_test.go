@@ -72,7 +72,7 @@ func TestRollbacks(t *testing.T) {
 	rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act"), log.external("test.undo")}}
 	wf := load(t, []byte(undoing))
 	out, err := wf.Run(t.Context(), nil, rt)
-	if out.Status != workflow.StatusError || out.Error().Code != "boom" || out.Error().Step != "boom" {
+	if out.Status != workflow.StatusError || out.Failure().Code != "boom" || out.Failure().Step != "boom" {
 		t.Fatalf("%s, %v", out.Status, err)
 	}
 	if diff := cmp.Diff([]string{"test.act 1", "test.act 10", "test.act 20", "test.act 3", "test.act 5",
@@ -153,7 +153,7 @@ func TestRollbacksThatFail(t *testing.T) {
   boom: {uses: fail, needs: [fine, fails, panics, pauses, reads, absent], with: {message: boom}}
 `))
 	out, err := wf.Run(t.Context(), nil, rt)
-	if out.Status != workflow.StatusError || out.Error().Step != "boom" {
+	if out.Status != workflow.StatusError || out.Failure().Step != "boom" {
 		t.Fatalf("%s, %v", out.Status, err)
 	}
 	want := []string{
@@ -221,7 +221,7 @@ func TestRollbackHangs(t *testing.T) {
 				if took := time.Since(began); took != tt.want {
 					t.Errorf("it took %v, want %v", took, tt.want)
 				}
-				if out.Error().Code != tt.code {
+				if out.Failure().Code != tt.code {
 					t.Errorf("%v, want %s", err, tt.code)
 				}
 				if tt.finding != "" && (len(reported(out)) != 1 || !strings.HasSuffix(reported(out)[0], tt.finding)) {
@@ -308,13 +308,13 @@ func TestRollbackAfterEachWrite(t *testing.T) {
 	for dies := 0; ; dies++ {
 		memory, log := &checkpoint.Memory{}, &effects{}
 		out, err := wf.Run(t.Context(), inputs, undoRuntime(log, &dead{Store: memory, after: dies}))
-		if out.Error().Code == "boom" {
+		if out.Failure().Code == "boom" {
 			if dies < 5 || unsure < 2 {
 				t.Fatalf("only %d writes, %d unsure", dies, unsure)
 			}
 			return
 		}
-		if out.Error().Code != "store.failed" {
+		if out.Failure().Code != "store.failed" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		out, err = workflow.Recover(t.Context(), "r1", undoRuntime(log, memory), nil)
@@ -328,7 +328,7 @@ func TestRollbackAfterEachWrite(t *testing.T) {
 			}
 			out, err = workflow.Resume(t.Context(), out.Token, answer, undoRuntime(log, memory), nil)
 		}
-		if out.Status != workflow.StatusError || out.Error().Step != "d" {
+		if out.Status != workflow.StatusError || out.Failure().Step != "d" {
 			t.Errorf("after %d writes: %s, %v", dies, out.Status, err)
 		}
 		if diff := cmp.Diff(undisturbed.lines, log.lines); diff != "" {
@@ -389,13 +389,13 @@ func TestForkLeavesWhatItShares(t *testing.T) {
 		rt := undoRuntime(log, &dead{Store: memory, after: dies})
 		rt.NewRunID = func() string { return "fork" }
 		out, err := workflow.Fork(t.Context(), "r1", "c", workflow.Edits{Outputs: map[string]any{"b": 5}}, rt, nil)
-		if out.Error().Code == "boom" {
+		if out.Failure().Code == "boom" {
 			if dies < 4 {
 				t.Fatalf("only %d writes", dies)
 			}
 			return
 		}
-		if out.Error().Code != "store.failed" {
+		if out.Failure().Code != "store.failed" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		var with *workflow.ResumeOptions
@@ -412,7 +412,7 @@ func TestForkLeavesWhatItShares(t *testing.T) {
 			}
 			out, err = workflow.Resume(t.Context(), out.Token, answer, undoRuntime(log, memory), with)
 		}
-		if out.Status != workflow.StatusError || out.Error().Step != "d" {
+		if out.Status != workflow.StatusError || out.Failure().Step != "d" {
 			t.Errorf("after %d writes: %s, %v", dies, out.Status, err)
 		}
 		if diff := cmp.Diff(want, log.lines); diff != "" {

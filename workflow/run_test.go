@@ -286,7 +286,7 @@ func TestCancel(t *testing.T) {
 				if took := time.Since(begin); took != time.Second {
 					t.Errorf("took %v; a call that heeds its context ends at once", took)
 				}
-				if e := out.Error(); e.Category != runtime.CategoryCancelled || e.Code != "run.cancelled" {
+				if e := out.Failure(); e.Category != runtime.CategoryCancelled || e.Code != "run.cancelled" {
 					t.Errorf("got error %s %s", e.Category, e.Code)
 				}
 				last := lines(out)[len(out.Trace)-2:]
@@ -380,7 +380,7 @@ func TestStepTimeout(t *testing.T) {
 				if want := `step "a" timed out: its timeout is 2s`; err == nil || err.Error() != want {
 					t.Fatalf("got %v, want %s", err, want)
 				}
-				if e := out.Error(); out.Status != workflow.StatusError || e.Code != "step.timeout" || e.Step != "a" {
+				if e := out.Failure(); out.Status != workflow.StatusError || e.Code != "step.timeout" || e.Step != "a" {
 					t.Errorf("got %s, %s at %q", out.Status, e.Code, e.Step)
 				}
 				if took := time.Since(begin); took > 3*time.Second {
@@ -423,7 +423,7 @@ func TestWallTime(t *testing.T) {
 		slow := tool("test.slow", func(ctx context.Context, _ map[string]any) (any, error) { <-ctx.Done(); return nil, ctx.Err() })
 		begin := time.Now()
 		out, err := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{slow}})
-		if e := out.Error(); e == nil || e.Category != runtime.CategoryLimit || e.Code != "limits.wall_time" || !strings.Contains(err.Error(), "10s") {
+		if e := out.Failure(); e == nil || e.Category != runtime.CategoryLimit || e.Code != "limits.wall_time" || !strings.Contains(err.Error(), "10s") {
 			t.Fatalf("got %v", err)
 		}
 		if took := time.Since(begin); took != 10*time.Second {
@@ -456,8 +456,8 @@ steps:
 		never := &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: "test.never"}}
 		begin := time.Now()
 		out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{fail, hang, never, echo}})
-		if err == nil || err.Error() != `step "first": failed after 2 s` || out.Error().Step != "first" {
-			t.Errorf("got %v at %q; the first in plan order decides, though it failed later", err, out.Error().Step)
+		if err == nil || err.Error() != `step "first": failed after 2 s` || out.Failure().Step != "first" {
+			t.Errorf("got %v at %q; the first in plan order decides, though it failed later", err, out.Failure().Step)
 		}
 		if took := time.Since(begin).Round(time.Millisecond); took != 6*time.Second { // the first failure was at 1 s, then 5 s of grace
 			t.Errorf("took %v, want 6s", took)
@@ -482,7 +482,7 @@ func TestPanicIsAFailedStep(t *testing.T) {
 	for _, beside := range []string{"", "  b: {uses: test.it}\n"} {
 		it := tool("test.it", func(context.Context, map[string]any) (any, error) { panic("boom") })
 		out, err := load(t, append(one("with: {}"), beside...)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{it}})
-		if e := out.Error(); e == nil || e.Code != "step.panic" || e.Category != runtime.CategoryTool || err.Error() != `step "a": panic in tool "test.it": boom` {
+		if e := out.Failure(); e == nil || e.Code != "step.panic" || e.Category != runtime.CategoryTool || err.Error() != `step "a": panic in tool "test.it": boom` {
 			t.Fatalf("got %v", err)
 		}
 		var stack string
@@ -665,8 +665,8 @@ func TestQuickCallsThatAreNot(t *testing.T) {
 					want := map[string]workflow.Status{"returns": workflow.StatusOK, "is cancelled": workflow.StatusCancelled,
 						"panics": workflow.StatusError, "ends its goroutine": workflow.StatusError}[how]
 					code := ""
-					if out.Error() != nil {
-						code = out.Error().Code
+					if out.Failure() != nil {
+						code = out.Failure().Code
 					}
 					if out.Status != want || want == workflow.StatusError && code != "step.panic" {
 						t.Fatalf("status %s, code %s: %v", out.Status, code, out.Err)

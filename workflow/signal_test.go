@@ -188,7 +188,7 @@ steps:
 			[]string{"pause.answered by ada: answer:ask"}, nil},
 		{"a cancellation first", []checkpoint.Signal{answerOf("ask", "ada", approve), {ID: "c", Kind: checkpoint.SignalCancel}},
 			workflow.StatusCancelled, 0, []string{"run.cancelling by : c",
-				`signal.dropped answer:ask: pause "ask" needs no answer any more: the run was cancelled`}, nil},
+				`signal.dropped answer:ask: pause "ask" no longer needs an answer: the run was cancelled`}, nil},
 		{"two cancellations", []checkpoint.Signal{{ID: "c", Kind: checkpoint.SignalCancel, By: "ada"}, {ID: "d", Kind: checkpoint.SignalCancel}},
 			workflow.StatusCancelled, 0, []string{"run.cancelling by ada: c", "signal.dropped d: the run was cancelled"}, nil},
 		{"two values", []checkpoint.Signal{
@@ -380,7 +380,7 @@ func TestSignalsOfAnotherProcess(t *testing.T) {
 	}()
 	<-asked
 	approve := map[string]any{"decision": "approve"}
-	if out, err := workflow.Answer(t.Context(), "r1", "ask", approve, &runtime.Runtime{Store: there, Resume: resume.PassThrough{}}, nil); out.Error().Code != "run.busy" {
+	if out, err := workflow.Answer(t.Context(), "r1", "ask", approve, &runtime.Runtime{Store: there, Resume: resume.PassThrough{}}, nil); out.Failure().Code != "run.busy" {
 		t.Error(err)
 	}
 	began := time.Now()
@@ -479,7 +479,7 @@ steps:
 		{"nobody works on the run", nil, value, 2 * time.Second, time.Minute, "signal.open",
 			`the signal "send" is left for run "r1", which has not taken it yet`, 2 * time.Second},
 		{"the pause closes meanwhile", []checkpoint.Signal{signalOf(checkpoint.SignalCancel, "bob", nil)}, approve, 10 * time.Second,
-			time.Minute, "signal.dropped", `the signal "answer" did not apply: pause "ask" needs no answer any more: the run was cancelled`,
+			time.Minute, "signal.dropped", `the signal "answer" did not apply: pause "ask" no longer needs an answer: the run was cancelled`,
 			time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

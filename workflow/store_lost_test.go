@@ -31,7 +31,7 @@ func TestStoreHangs(t *testing.T) {
   one: {uses: test.pay}
   two: {uses: test.pay, needs: [one]}
 `)).Run(t.Context(), nil, &runtime.Runtime{Store: &endless{}, Tools: []runtime.Tool{pay}})
-		if out.Err == nil || out.Error().Code != "store.failed" || calls != 1 {
+		if out.Err == nil || out.Failure().Code != "store.failed" || calls != 1 {
 			t.Errorf("the run ended with %s, %v after %d calls, want store.failed after 1", out.Status, out.Err, calls)
 		}
 		if took := time.Since(began); took < time.Minute || took > 2*time.Minute {
@@ -72,7 +72,7 @@ func TestStoreFileIsLost(t *testing.T) {
   one: {uses: test.pay}
   two: {uses: test.pay, needs: [one]}
 `)).Run(t.Context(), nil, &runtime.Runtime{Store: store, Tools: []runtime.Tool{pay}})
-			if out.Err == nil || out.Error().Code != "store.failed" || calls != 1 {
+			if out.Err == nil || out.Failure().Code != "store.failed" || calls != 1 {
 				t.Errorf("the run ended with %s, %v after %d calls, want store.failed after 1", out.Status, out.Err, calls)
 			}
 		})

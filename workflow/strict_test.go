@@ -67,7 +67,7 @@ func TestStrictConflicts(t *testing.T) {
 			}
 			tt.rt.Diagnostics = diagnostics.Strict
 			out, _ = wf.Run(t.Context(), nil, &tt.rt)
-			if e := out.Error(); e == nil || e.Code != "strict.failed" || len(out.Artefact) > 0 {
+			if e := out.Failure(); e == nil || e.Code != "strict.failed" || len(out.Artefact) > 0 {
 				t.Errorf("strict: %v", out.Err)
 			}
 		})

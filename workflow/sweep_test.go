@@ -48,13 +48,13 @@ func TestSweep(t *testing.T) {
 				if err != nil || len(outs) != 1 {
 					t.Fatalf("%d outcomes, %v", len(outs), err)
 				}
-				if got := outs[0]; tt.code == "" && (got.Err != nil || !cmp.Equal(got.Output, tt.want)) || tt.code != "" && (got.Err == nil || got.Error().Code != tt.code) {
+				if got := outs[0]; tt.code == "" && (got.Err != nil || !cmp.Equal(got.Output, tt.want)) || tt.code != "" && (got.Err == nil || got.Failure().Code != tt.code) {
 					t.Errorf("output %v, error %v", got.Output, got.Err)
 				}
 				if outs, err := workflow.Sweep(t.Context(), rt, nil); err != nil || len(outs) > 0 {
 					t.Errorf("once more: %d outcomes, %v", len(outs), err)
 				}
-				if out, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || out.Error().Code != "resume.invalidToken" {
+				if out, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || out.Failure().Code != "resume.invalidToken" {
 					t.Errorf("the token of a pause that is over: %v", err)
 				}
 			})
@@ -104,7 +104,7 @@ func TestFork(t *testing.T) {
 			}
 		})
 	}
-	if fork, err := workflow.Fork(t.Context(), out.RunID, "lst", workflow.Edits{}, rt, nil); err == nil || fork.Error().Code != "fork.unknownStep" {
+	if fork, err := workflow.Fork(t.Context(), out.RunID, "lst", workflow.Edits{}, rt, nil); err == nil || fork.Failure().Code != "fork.unknownStep" {
 		t.Errorf("an unknown step: %v", err)
 	}
 }
@@ -257,7 +257,7 @@ func TestSweepsDrain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, fmt.Sprint(out.Error().Code, " after ", time.Since(began)))
+			got = append(got, fmt.Sprint(out.Failure().Code, " after ", time.Since(began)))
 		}
 		if diff := cmp.Diff([]string{"run.drained after 3s", "run.drained after 3s"}, got); diff != "" || calls.Load() != 2 {
 			t.Errorf("%d calls (-want +got)\n%s", calls.Load(), diff)
@@ -349,7 +349,7 @@ func TestPoison(t *testing.T) {
 		calls = 0
 		out, _ := wf.Recover(t.Context(), "r1", rt)
 		got := ""
-		if e := out.Error(); e != nil {
+		if e := out.Failure(); e != nil {
 			got = e.Code
 		}
 		if got != tt.code || calls != map[bool]int{true: 1}[tt.code == ""] {

@@ -68,7 +68,7 @@ const pauseMark = "recipe:"
 const busyWait = time.Second
 
 func isBusy(out *Outcome) bool {
-	e := out.Error()
+	e := out.Failure()
 	return e != nil && e.Code == "run.busy"
 }
 
@@ -99,7 +99,7 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 			pause := strings.TrimPrefix(replies[len(replies)-1].To, pauseMark)
 			out, _ = outcomeOf(execution.Answer(ctx, id, pause, answer, &rt,
 				execution.Options{Program: t.wf.program, Vouched: true})) // by whoever answered the call
-			e := out.Error()
+			e := out.Failure()
 			if e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") {
 				// another execution resumed it
 				out, _ = t.wf.Recover(ctx, id, &rt)
@@ -107,7 +107,7 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 		default:
 			rt.NewRunID = func() string { return id }
 			out, _ = t.wf.Run(ctx, inputs, &rt)
-			if e := out.Error(); e != nil && e.Code == "run.exists" {
+			if e := out.Failure(); e != nil && e.Code == "run.exists" {
 				out, _ = t.wf.Recover(ctx, id, &rt)
 			}
 		}
@@ -121,7 +121,7 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 		case <-ctx.Done():
 		}
 	}
-	switch e := out.Error(); {
+	switch e := out.Failure(); {
 	case e != nil && ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), e)
 	case e != nil:

@@ -138,7 +138,7 @@ func TestRecipeAsToolFails(t *testing.T) {
 	rt := &runtime.Runtime{}
 	self := load(t, []byte("apiVersion: braise/v1\nname: self\nsteps:\n  a: {uses: recipe.self}\n"))
 	rt.Tools = []runtime.Tool{self.Tool(rt)}
-	if out, _ := self.Run(t.Context(), nil, rt); out.Error() == nil || out.Error().Code != "recipe.depth" {
+	if out, _ := self.Run(t.Context(), nil, rt); out.Failure() == nil || out.Failure().Code != "recipe.depth" {
 		t.Errorf("got %v", out.Err)
 	}
 }

@@ -353,7 +353,7 @@ func TestNewRefuses(t *testing.T) {
 		{anthropic.Options{Model: "m", BaseURL: "api.anthropic.com"}, `anthropic: the base URL is not like "https://api.anthropic.com/v1"`},
 		{anthropic.Options{Model: "m", APIKey: "a\nb"}, "anthropic: the API key holds a line break or another control character"},
 		{anthropic.Options{Model: "m", Headers: map[string]string{"X A": ""}}, `anthropic: "X A" is not the name of a header`},
-		{anthropic.Options{Model: "m", Defaults: map[string]any{"max_tokens": 1}}, `anthropic: "max_tokens" is no default: each request has its own`},
+		{anthropic.Options{Model: "m", Defaults: map[string]any{"max_tokens": 1}}, `anthropic: "max_tokens" is not a default: each request has its own`},
 		{anthropic.Options{Model: "m", Defaults: map[string]any{"thinking": func() {}}}, `anthropic: the default "thinking" cannot be JSON: json: unsupported type: func()`},
 	} {
 		if m, err := anthropic.New(tt.opts); m != nil || err == nil || err.Error() != tt.want {

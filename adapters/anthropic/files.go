@@ -57,7 +57,7 @@ func fileBlock(f runtime.File) (*block, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	case isText && !utf8.Valid(data):
-		return nil, fmt.Errorf("is no text in UTF-8")
+		return nil, fmt.Errorf("is not UTF-8 text")
 	case isText:
 		return textBlock(string(data)), nil
 	case isImage && !slices.Contains(images, mediaType):

@@ -151,7 +151,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 		{runtime.Request{Messages: file("data:image/tiff;base64,AAAA", "image/tiff")}, "file 1 is of the type image/tiff\n  hint: images can be JPEG, PNG, GIF or WebP"},
 		{runtime.Request{Messages: file("data:audio/wav;base64,AAAA", "audio/wav")}, "file 1 is of the type audio/wav\n  hint: images, PDFs and texts can be sent"},
 		{runtime.Request{Messages: file("https://example.com/a.txt", "text/plain")}, "file 1 is of the type text/plain, and only images and PDFs may be https URLs\n  hint: give it as a data URL"},
-		{runtime.Request{Messages: file("data:text/plain;base64,/w==", "text/plain")}, "file 1 is no text in UTF-8"},
+		{runtime.Request{Messages: file("data:text/plain;base64,/w==", "text/plain")}, "file 1 is not UTF-8 text"},
 		{runtime.Request{Messages: file("data:image/png;base64,!", "image/png")}, "file 1 cannot be read: what is in the data URL is not base64"},
 		{runtime.Request{Messages: []runtime.Message{user("a")}, Tools: []runtime.ToolSpec{{Name: "a.b"}, {Name: "a__b"}}},
 			"the tools \"a.b\" and \"a__b\" are both \"a__b\" to the endpoint\n  hint: rename one of them"},

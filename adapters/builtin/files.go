@@ -35,7 +35,7 @@ func (f folder) Walk(
 ) error {
 	in, opts := filepath.ToSlash(filepath.Clean(cmp.Or(in, "."))), FileOptions(f)
 	if _, err := path.Match(match, ""); err != nil {
-		return refuse("match %q is no pattern of files: %w", match, err)
+		return refuse("match %q is not a pattern of files: %w", match, err)
 	}
 	root, err := opts.open(in, "")
 	if err != nil {

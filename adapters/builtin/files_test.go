@@ -53,7 +53,7 @@ func TestFiles(t *testing.T) {
 		{in: "../", match: "**", fails: "the path leaves the base folder\n  hint: paths are relative to tools.file.base in braise.yaml"},
 		{in: "/etc", match: "**", fails: "the path leaves the base folder\n  hint: paths are relative to tools.file.base in braise.yaml"},
 		{in: ".", match: "*.txt", fails: `file "large.txt": it has more than 100 bytes`},
-		{in: ".", match: "[", fails: `match "[" is no pattern of files: syntax error in pattern`},
+		{in: ".", match: "[", fails: `match "[" is not a pattern of files: syntax error in pattern`},
 	} {
 		got, err := walk(tt.in, tt.match)
 		if tt.fails != "" {

@@ -105,7 +105,7 @@ func (a *asking) answers(got *sdk.CallToolResult) (sdk.InputResponseMap, error) 
 	for _, id := range value.SortedKeys(got.InputRequests) {
 		q, ok := got.InputRequests[id].(*sdk.ElicitParams)
 		if !ok {
-			return nil, errors.New("it asks its client for something else than input from the user")
+			return nil, errors.New("it asks its client for something other than input from the user")
 		}
 		answer, err := a.answer(q)
 		if err != nil {

@@ -128,7 +128,7 @@ func TestElicit(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("pause (-want +got):\n%s", diff)
 			}
-			if refused := a.answer(out, map[string]any{"decision": "approve"}); refused.Error() == nil || refused.Error().Code != "answer.unfit" {
+			if refused := a.answer(out, map[string]any{"decision": "approve"}); refused.Failure() == nil || refused.Failure().Code != "answer.unfit" {
 				t.Errorf("without a name: %s, %v", refused.Status, refused.Err)
 			}
 			out = a.answer(out, map[string]any{"name": "Ada"})

@@ -100,7 +100,7 @@ func parse(text string) ([]runtime.Message, error) {
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&t)
 	if err == nil && dec.More() {
-		err = errors.New("there is more behind it")
+		err = errors.New("there is more after it")
 	}
 	if err != nil || t.Format != format { // a later version may write anything else
 		var head struct{ Format int }

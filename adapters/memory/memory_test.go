@@ -268,7 +268,7 @@ func TestCorrupt(t *testing.T) {
 	}{
 		{``, checkpoint.ErrCorrupt, ""},
 		{`{"format":1,"messages":[{"role":"user"`, checkpoint.ErrCorrupt, ""},
-		{`{"format":1,"messages":[]}{}`, checkpoint.ErrCorrupt, "there is more behind it"},
+		{`{"format":1,"messages":[]}{}`, checkpoint.ErrCorrupt, "there is more after it"},
 		{`{"format":1,"messages":[{"role":"user","text":1}]}`, checkpoint.ErrCorrupt, "messages.text"},
 		{`{"format":1,"messages":[{"role":"system","text":"x"}]}`, checkpoint.ErrCorrupt, `unknown role "system"`},
 		{`{"format":1,"messages":[],"more":1}`, checkpoint.ErrCorrupt, `unknown field "more"`},

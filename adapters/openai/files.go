@@ -41,7 +41,7 @@ func contentParts(msg runtime.Message) ([]contentPart, error) {
 		case strings.HasPrefix(f.MediaType, "text/") && data:
 			_, text, err := value.DataURL(f.URL)
 			if err != nil || !utf8.Valid(text) {
-				return nil, fmt.Errorf("file %d is no text in UTF-8", i+1)
+				return nil, fmt.Errorf("file %d is not UTF-8 text", i+1)
 			}
 			parts = append(parts, contentPart{Type: "text", Text: string(text)})
 		case !data:

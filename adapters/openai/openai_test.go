@@ -200,7 +200,7 @@ func TestFilesThatCannotBeSent(t *testing.T) {
 		{"audio", runtime.File{URL: "data:audio/wav;base64,AAAA", MediaType: "audio/wav"},
 			"file 1 is of the type audio/wav\n  hint: images, PDFs and texts can be sent"},
 		{"no text", runtime.File{URL: "data:text/plain;base64,/////w==", MediaType: "text/plain"},
-			"file 1 is no text in UTF-8"},
+			"file 1 is not UTF-8 text"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			srv := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("something was sent") })
@@ -599,7 +599,7 @@ func TestNewRefuses(t *testing.T) {
 		tests = append(tests, struct {
 			opts openai.Options
 			want string
-		}{openai.Options{Model: "m", Defaults: map[string]any{name: 1}}, fmt.Sprintf("openai: %q is no default: each request has its own", name)})
+		}{openai.Options{Model: "m", Defaults: map[string]any{name: 1}}, fmt.Sprintf("openai: %q is not a default: each request has its own", name)})
 	}
 	for _, tt := range tests {
 		if m, err := openai.New(tt.opts); m != nil || err == nil || err.Error() != tt.want {

@@ -379,8 +379,8 @@ func TestParseRefuses(t *testing.T) {
 			{"s.yaml:4:3", diagnostics.CodeMissingKey, "a turn needs one of text, json, tool_calls, error"},
 		}},
 		{"a step twice", "steps:\n  a: []\n  a: []", []found{
-			{"s.yaml:2:3", diagnostics.CodeDuplicateKey, `key "a" stands twice, again on line 3`},
-			{"s.yaml:3:3", diagnostics.CodeDuplicateKey, `key "a" stands twice, first on line 2`},
+			{"s.yaml:2:3", diagnostics.CodeDuplicateKey, `key "a" appears twice, again on line 3`},
+			{"s.yaml:3:3", diagnostics.CodeDuplicateKey, `key "a" appears twice, first on line 2`},
 		}},
 	}
 	for _, tt := range tests {

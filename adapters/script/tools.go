@@ -124,7 +124,7 @@ func ParseTools(filename string, data []byte) (*Tools, error) {
 // name notes that the script names a tool.
 func (t *Tools) name(r *reader, name string, at diagnostics.Position) {
 	if !strings.Contains(name, ".") {
-		r.Errorf(at, diagnostics.CodeInvalidValue, "the name of a tool contains a dot", "%q is no tool", name)
+		r.Errorf(at, diagnostics.CodeInvalidValue, "the name of a tool contains a dot", "%q is not a tool", name)
 		return
 	}
 	if _, known := t.tools[name]; !known {

@@ -41,7 +41,7 @@ crm.a: {turns: []}
 		got = append(got, place)
 	}
 	want := []string{
-		"2:3: \"lookup\" is no tool [recipe.invalid]\n  hint: the name of a tool contains a dot",
+		"2:3: \"lookup\" is not a tool [recipe.invalid]\n  hint: the name of a tool contains a dot",
 		"3:11: an answer of a tool has either \"result\" or \"error\" [recipe.invalid]\n  hint: a tool that gives nothing has result: null",
 		"3:15: an answer of a tool has either \"result\" or \"error\" [recipe.invalid]\n  hint: a tool that gives nothing has result: null",
 		"3:50: an answer of a tool has either \"result\" or \"error\" [recipe.invalid]\n  hint: a tool that gives nothing has result: null",
@@ -54,11 +54,11 @@ crm.a: {turns: []}
 		`6:10: "crm.e" must be a list of answers or a mapping, not an integer [recipe.wrongType]`,
 		`7:11: a match needs "tool", "step" or "args" [recipe.missingKey]`,
 		`7:31: "args" must be a mapping, not a list [recipe.wrongType]`,
-		"7:55: \"x\" is no tool [recipe.invalid]\n  hint: the name of a tool contains a dot",
+		"7:55: \"x\" is not a tool [recipe.invalid]\n  hint: the name of a tool contains a dot",
 		`7:94: "code" must be between 1 and 255 [recipe.invalid]`,
 		"7:126: unknown key \"status\" [recipe.unknownKey]\n  hint: known here: code, message",
 		`8:12: "a" must be a list, not a mapping [recipe.wrongType]`,
-		"9:8: \"lookup\" is no tool [recipe.invalid]\n  hint: the name of a tool contains a dot",
+		"9:8: \"lookup\" is not a tool [recipe.invalid]\n  hint: the name of a tool contains a dot",
 		"9:8: \"lookup\" is real, and has answers under tools [recipe.invalid]\n  hint: leave one of them out",
 		"9:16: \"crm.c\" is real, and has answers under tools [recipe.invalid]\n  hint: leave one of them out",
 		"9:23: this must be a string, not an integer [recipe.wrongType]\n  hint: quote it",

@@ -99,7 +99,7 @@ func checkFront(r *yamlnode.Reader, root *yamlnode.Node, folder string) string {
 	switch given := r.Text(fields["name"]); {
 	case given == "":
 	case len(given) > maxName || !skillName.MatchString(given):
-		r.Errorf(fields["name"].Pos, diagnostics.CodeInvalidValue, nameHint, "%.70q is no name of a skill", given)
+		r.Errorf(fields["name"].Pos, diagnostics.CodeInvalidValue, nameHint, "%.70q is not the name of a skill", given)
 	case given != folder:
 		r.Errorf(fields["name"].Pos, diagnostics.CodeInvalidValue, "a skill has the name of its folder",
 			"the skill %q is in the folder %q", given, folder)

@@ -126,7 +126,7 @@ func (all Folders) Load(ctx context.Context, names []string) ([]runtime.Skill, e
 
 func (all Folders) find(want string) (runtime.Skill, error) {
 	if len(want) > maxName || !skillName.MatchString(want) {
-		return runtime.Skill{}, fmt.Errorf("skills: %.70q is no name of a skill\n  hint: %s", want, nameHint)
+		return runtime.Skill{}, fmt.Errorf("skills: %.70q is not the name of a skill\n  hint: %s", want, nameHint)
 	}
 	for _, f := range all {
 		skill, err := f.load(want)

@@ -128,7 +128,7 @@ func decodeSignals(text []byte) (all []checkpoint.Signal, err error) {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		case slices.ContainsFunc(all, func(o checkpoint.Signal) bool { return o.ID == signal.ID }):
-			return nil, fmt.Errorf("%w: signal %q stands there twice", checkpoint.ErrCorrupt, signal.ID)
+			return nil, fmt.Errorf("%w: signal %q appears there twice", checkpoint.ErrCorrupt, signal.ID)
 		}
 		all = append(all, signal)
 	}

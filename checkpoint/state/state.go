@@ -48,7 +48,7 @@ type Value struct {
 type Write struct {
 	Key   string          // 1 to MaxKey characters, without NUL
 	Value json.RawMessage // at most MaxBytes
-	TTL   time.Duration   // how long it is kept; 0: for ever
+	TTL   time.Duration   // how long it is kept; 0: forever
 	// IfVersion is the version that the write expects, 0 that there is no such value. nil: any.
 	IfVersion *int64
 	// Call names who writes: a write with the same name again, as after a crash, returns what the first one did, and
@@ -80,7 +80,7 @@ func collection(recipe string) string { return prefix + recipe }
 func parse(recipe, key, text string) (k kept, ok bool, err error) {
 	err = json.Unmarshal([]byte(text), &k)
 	if err == nil && (k.Version < 1 || k.Value == nil) {
-		err = errors.New("it is no state")
+		err = errors.New("it is not state")
 	}
 	if err != nil {
 		return kept{}, false, fmt.Errorf("state %q of recipe %q: %w: %w", key, recipe, checkpoint.ErrCorrupt, err)

@@ -85,7 +85,7 @@ func (r *run) handover() (next input, packed []byte, err error) {
 	}
 	if n := sizeOf(next) + len(packed); n > maxCarried {
 		return next, nil, tooLarge("the run must continue in another execution of its workflow, and its recipe and its journal "+
-			"have %d bytes, compressed: the most is %d\n  hint: the outputs of all steps are in the journal; have them name "+
+			"have %d bytes, compressed: the limit is %d\n  hint: the outputs of all steps are in the journal; have them name "+
 			"what is large, by a path or a URL", n, maxCarried)
 	}
 	return next, packed, nil

@@ -146,7 +146,7 @@ func each(payloads []*commonpb.Payload, f func(*commonpb.Payload) (*commonpb.Pay
 func compress(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if size := proto.Size(p); size > maxPlain {
 		return nil, &runtime.Error{Category: runtime.CategoryLimit, Code: "cluster.tooLarge",
-			Err: fmt.Errorf("a payload has %d bytes, the most is %d", size, maxPlain)}
+			Err: fmt.Errorf("a payload has %d bytes, the limit is %d", size, maxPlain)}
 	} else if size < minCompressed {
 		return p, nil
 	}

@@ -186,7 +186,7 @@ func TestRefused(t *testing.T) {
 		if _, err := NewWorker(nil, &tt.rt, nil); codeOf(err) != tt.code {
 			t.Errorf("%s: NewWorker: %v", tt.name, err)
 		}
-		if out := onCluster(t, wf, nil, &tt.rt, nil); out.Error() == nil || out.Error().Code != tt.code || len(out.Artefact) > 0 {
+		if out := onCluster(t, wf, nil, &tt.rt, nil); out.Failure() == nil || out.Failure().Code != tt.code || len(out.Artefact) > 0 {
 			t.Errorf("%s: %s, %v", tt.name, out.Status, out.Err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestRefused(t *testing.T) {
 			rt := demoRuntime(t, &effects{})
 			rt.Store = store
 			out := onCluster(t, compiled(t, head+"steps:\n"+steps), nil, rt, nil)
-			if out.Error() == nil || out.Error().Code != "cluster.unsupported" || len(out.Artefact) > 0 {
+			if out.Failure() == nil || out.Failure().Code != "cluster.unsupported" || len(out.Artefact) > 0 {
 				t.Errorf("state: %s, %v", out.Status, out.Err)
 			}
 		}

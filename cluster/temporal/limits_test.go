@@ -87,7 +87,7 @@ func TestCallTooLarge(t *testing.T) {
 	} {
 		var calls effects
 		out := onCluster(t, compiled(t, head+tt.steps), nil, largeRuntime(&calls), nil)
-		if err := out.Error(); err == nil || err.Code != "output.tooLarge" || err.Step != tt.step || calls.count["get"] > 2 {
+		if err := out.Failure(); err == nil || err.Code != "output.tooLarge" || err.Step != tt.step || calls.count["get"] > 2 {
 			t.Errorf("step %s: %s, %v, %v", tt.step, out.Status, out.Err, calls.count)
 		}
 	}
@@ -122,7 +122,7 @@ func TestModelTooLarge(t *testing.T) {
 			rt.Models = map[string]runtime.Model{"m": tt.model}
 			rt.Limits.MaxOutputBytes = 16 << 20
 			out := onCluster(t, compiled(t, head+tt.steps), nil, rt, nil)
-			if err := out.Error(); err == nil || err.Code != "output.tooLarge" || err.Step != "ask" || calls.count["get"] != tt.gets {
+			if err := out.Failure(); err == nil || err.Code != "output.tooLarge" || err.Step != "ask" || calls.count["get"] != tt.gets {
 				t.Errorf("%s, %.300v, %v", out.Status, out.Err, calls.count)
 			}
 		})
@@ -143,7 +143,7 @@ func TestRunTooLarge(t *testing.T) {
 			steps += fmt.Sprintf("  get%d: {uses: large.get, with: {bytes: 1000000}}\n", i)
 		}
 		out := onCluster(t, compiled(t, head+steps+"output: done\n"), nil, rt, nil)
-		if err := out.Error(); (err == nil) != (code == "") || err != nil && err.Code != code {
+		if err := out.Failure(); (err == nil) != (code == "") || err != nil && err.Code != code {
 			t.Errorf("%d items of 1 MB: %s, %.300v", items, out.Status, out.Err)
 		}
 	}
@@ -170,7 +170,7 @@ func TestCarriedTooLarge(t *testing.T) {
 	c := newCluster(t, largeRuntime(&effects{}))
 	c.RegisterDelayedCallback(func() { c.SetContinueAsNewSuggested(true) }, time.Hour)
 	c.start(wf, nil, nil)
-	if out := c.outcome(); out.Error() == nil || out.Error().Code != "cluster.tooLarge" {
+	if out := c.outcome(); out.Failure() == nil || out.Failure().Code != "cluster.tooLarge" {
 		t.Errorf("%s, %v", out.Status, out.Err)
 	}
 }

@@ -30,7 +30,7 @@ func TestSecretInFailure(t *testing.T) {
 		}))
 	c := newCluster(t, rt)
 	c.start(compiled(t, head+"steps: {a: {uses: demo.leak, with: {token: \"${{ secrets.PAY_TOKEN }}\"}}}\n"), nil, nil)
-	if out := c.outcome(); out.Error() == nil || !strings.Contains(out.Err.Error(), "key=***") {
+	if out := c.outcome(); out.Failure() == nil || !strings.Contains(out.Err.Error(), "key=***") {
 		t.Errorf("%s, %v", out.Status, out.Err)
 	}
 	if bytes.Contains(c.payloads.data, []byte(canary)) {

@@ -26,7 +26,7 @@ var (
 )
 
 // registered asks the server for runs by the search attributes. One that nobody has registered would have the tasks of runs
-// fail for ever.
+// fail forever.
 func registered(ctx context.Context, c client.Client) error {
 	_, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1,
 		Query: RecipeAttribute + " = 'none' AND " + StatusAttribute + " = 'none'"})

@@ -287,7 +287,7 @@ func (t *thread) spawn(id, name string, tools any) {
 		}
 	}
 	if most := cmp.Or(t.loop.MaxSubagents, agentloop.DefaultMaxSubagents); active >= most {
-		t.refuseSubagent(limitReached, fmt.Sprintf("%d are the most", most))
+		t.refuseSubagent(limitReached, fmt.Sprintf("the limit is %d", most))
 		return
 	}
 	t.record(Event{Kind: SubagentSet,

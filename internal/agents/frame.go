@@ -323,7 +323,7 @@ func (f *frame) answered() {
 		return
 	case s.Finish == runtime.FinishLength:
 		f.stops(agentloop.StopCut, runtime.CategoryLimit, diagnostics.CodeAnswerCut,
-			"came to the most tokens that an answer may have, before the answer was whole")
+			"hit the token limit of an answer before the answer was complete")
 		return
 	case f.loop.Schema == nil && s.Finish == runtime.FinishCalls:
 		f.stops(agentloop.StopNoAction, runtime.CategoryModel, diagnostics.CodeNoAction,

@@ -282,7 +282,7 @@ func (f *frame) checkOptions(req *runtime.Request, takes []string) error {
 		return nil
 	}
 	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
-		fmt.Errorf("tool_choice of agent %q names %q, which is no tool of it\n  hint: %s",
+		fmt.Errorf("tool_choice of agent %q names %q, which is not a tool of it\n  hint: %s",
 			f.loop.Name, choice, agentloop.SuggestTool(choice, names)))
 }
 

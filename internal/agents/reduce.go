@@ -105,7 +105,7 @@ func (s *State) model(e *Event) error {
 			return s.refuse()
 		}
 		if s.left() <= 0 {
-			return fmt.Errorf("%d steps are the most", s.Start.MaxSteps)
+			return fmt.Errorf("the limit is %d steps", s.Start.MaxSteps)
 		}
 		s.Steps++
 	case s.Phase != Asking || s.waits(0):
@@ -129,7 +129,7 @@ func (s *State) model(e *Event) error {
 // hear takes the model's answer. One that says nothing is not appended.
 func (s *State) hear(e *Event) error {
 	if !s.Open || len(e.Messages) > 1 || len(e.Messages) == 1 && e.Messages[0].Role != runtime.Assistant {
-		return fmt.Errorf("it is no answer to a call of the model")
+		return fmt.Errorf("it is not an answer to a call of the model")
 	}
 	s.count(e.Usage)
 	s.Phase, s.Open, s.Text, s.Silent, s.Finish = Said, false, "", len(e.Messages) == 0, e.Finish

@@ -262,7 +262,7 @@ func (a *attempt) fire(m runtime.Moment) error {
 // tooLarge refuses a result before it is decoded.
 func (a *attempt) tooLarge(size int) error {
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
-		Err: fmt.Errorf("the output has %d bytes, the most is %d", size, a.most.output)}
+		Err: fmt.Errorf("the output has %d bytes, the limit is %d", size, a.most.output)}
 }
 
 // tooHeavy is the error of an output of few bytes that takes much memory.

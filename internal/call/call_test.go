@@ -305,7 +305,7 @@ func TestOutputs(t *testing.T) {
 		{"nothing", raw(""), engine.Result{}, ""},
 		{"not JSON", raw("{"), engine.Result{},
 			`tool "test.it" returned what is not JSON: line 1, column 2: the JSON text ends where a member's name in quotes should be`},
-		{"too large", raw(strings.Repeat(" ", 101)), engine.Result{}, "the output has 101 bytes, the most is 100"},
+		{"too large", raw(strings.Repeat(" ", 101)), engine.Result{}, "the output has 101 bytes, the limit is 100"},
 		{"a value", valued(func(context.Context, map[string]any) (any, error) { return []int{1}, nil }), engine.Result{Output: []any{int64(1)}, Extent: value.Extent{Bytes: 3, Weight: 72}}, ""},
 		{"no JSON value", valued(func(context.Context, map[string]any) (any, error) { return make(chan int), nil }), engine.Result{},
 			`tool "test.it" returned what is not JSON: chan int is not JSON: json: unsupported type: chan int`},
@@ -550,11 +550,11 @@ func TestModels(t *testing.T) {
 				ToolCalls: []runtime.ToolCall{{Arguments: json.RawMessage{}, Parts: []runtime.Part{{Name: "sign", Data: json.RawMessage(`"of ***"`)}}}}}, "", "", "<nil> <nil> "},
 		{"parts that are too large", answers(&runtime.Response{Text: "x", Parts: []runtime.Part{{Data: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`)}}}, nil),
 			&runtime.Response{Text: "x", Parts: []runtime.Part{{Data: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`)}}}, "",
-			"the output has 101 bytes, the most is 100", "<nil> the output has 101 bytes, the most is 100"},
+			"the output has 101 bytes, the limit is 100", "<nil> the output has 101 bytes, the limit is 100"},
 		{"an error", answers(nil, errors.New(secret)), nil, "***", "", "<nil> ***"},
 		{"neither", answers(nil, nil), nil, "", `model "m" returned neither an answer nor an error`, `<nil> model "m" returned neither an answer nor an error`},
 		{"too large", answers(&runtime.Response{Text: strings.Repeat("x", 101), Usage: usage}, nil), &runtime.Response{Text: strings.Repeat("x", 101), Usage: usage}, "",
-			"the output has 101 bytes, the most is 100", "<nil> the output has 101 bytes, the most is 100"},
+			"the output has 101 bytes, the limit is 100", "<nil> the output has 101 bytes, the limit is 100"},
 		{"an error with usage", answers(&runtime.Response{Usage: usage}, errors.New("cut off")), &runtime.Response{Usage: usage}, "cut off", "", "<nil> cut off"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func (a *app) askCommand() *cobra.Command {
 				return err
 			}
 			if filepath.Ext(args[0]) != ".md" {
-				return usageError("%s is no Markdown file\n  hint: braise run runs recipes", args[0])
+				return usageError("%s is not a Markdown file\n  hint: braise run runs recipes", args[0])
 			}
 			pairs, err := a.readPairs([]string{"prompt=" + args[1]})
 			if err != nil {

@@ -68,7 +68,7 @@ func (s *session) resumeThere(ctx context.Context, c *cluster, find finder, do t
 // engine does not answer, which says nothing of the run.
 func (s *session) finishThere(ctx context.Context, runID string, out *workflow.Outcome, why *stopped) error {
 	cause, code := "", 0
-	switch e := out.Error(); {
+	switch e := out.Failure(); {
 	case why != nil && out.Err != nil && out.Status != workflow.StatusCancelled:
 		cause, code = why.Error(), why.code
 	case e != nil && e.Code == unavailable:
@@ -154,7 +154,7 @@ func (f *follower) note(ctx context.Context, runID string) {
 	ctx, cancel := context.WithTimeout(ctx, notesTime)
 	defer cancel()
 	notes, err := f.cluster.Notes(ctx, runID)
-	if e := host.Failed(runID, err).Error(); err != nil && e.Code == unavailable {
+	if e := host.Failed(runID, err).Failure(); err != nil && e.Code == unavailable {
 		notes = []string{"the engine does not answer; it is asked again"}
 	} else if err != nil {
 		return

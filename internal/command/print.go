@@ -231,7 +231,7 @@ func readSome(path string) ([]byte, error) {
 
 // printError says why a run is not ok, unless the diagnostics have.
 func (s *session) printError(out *workflow.Outcome) {
-	e := out.Error()
+	e := out.Failure()
 	switch {
 	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the diagnostics do
 		return

@@ -30,7 +30,7 @@ func (a *app) runsAnswer() *cobra.Command {
 				answering := *e.rt
 				answering.Resume = flags
 				out, err := workflow.Answer(ctx, e.runID, args[1], nil, &answering, e.opts)
-				if refused := out.Error(); refused != nil && refused.Code == string(diagnostics.CodeInvalidToken) {
+				if refused := out.Failure(); refused != nil && refused.Code == string(diagnostics.CodeInvalidToken) {
 					err = nothingWaits(ctx, e, refused)
 					out.Err, out.Diagnostics = err, nil // which speak of a token
 				}

@@ -246,7 +246,7 @@ func (s *session) answer(
 	next := s.execution(ctx, e, func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 		return workflow.Resume(ctx, token, answer, e.rt, e.opts)
 	})
-	switch err := next.Error(); {
+	switch err := next.Failure(); {
 	case err != nil && err.Code == "answer.unfit":
 		fmt.Fprintln(s.stderr, terminal.Visible(err.Error()))
 		return out

@@ -85,7 +85,7 @@ func (c *toys) Wait(ctx context.Context, runID string) (*workflow.Outcome, error
 			slices.ContainsFunc(sum.Pauses, func(p checkpoint.Pause) bool { return p.DueAt.IsZero() })
 		if len(open) == 0 && (sum.Status.Ended() || waits) {
 			out, err := workflow.Recover(ctx, runID, c.runtime(), nil)
-			if e := out.Error(); e == nil || e.Code != "run.busy" { // its worker has not let go of it yet
+			if e := out.Failure(); e == nil || e.Code != "run.busy" { // its worker has not let go of it yet
 				return out, err
 			}
 		}

@@ -137,7 +137,7 @@ func (n *Node) draw(b *bytes.Buffer) {
 	if n.When {
 		look += ` stroke-dasharray="5 3"`
 	}
-	if n.Folded || n.Foreach { // there is more behind it
+	if n.Folded || n.Foreach { // there is more after it
 		rect(n.X+4, n.Y+4, "shape", `fill="#ffffff" stroke="#7b8798"`)
 	}
 	rect(n.X, n.Y, "shape", look)

@@ -21,7 +21,7 @@ var memberName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 func Members(given map[string]any, ours []string) (encoded []Member, err error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if slices.Contains(ours, name) || !memberName.MatchString(name) {
-			return nil, fmt.Errorf("%q is no default: each request has its own", name)
+			return nil, fmt.Errorf("%q is not a default: each request has its own", name)
 		}
 		text, err := json.Marshal(given[name])
 		if err != nil {

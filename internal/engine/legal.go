@@ -43,7 +43,7 @@ func (r *Run) possible(e *journal.Event) error {
 		}
 	case journal.RollbackBegun, journal.RollbackEnded:
 		if !strings.HasSuffix(e.Path, past.RollbackMark) {
-			return fmt.Errorf("%q is no rollback", e.Path)
+			return fmt.Errorf("%q is not a rollback", e.Path)
 		}
 	}
 	if t := r.past.known[taskPath(e)]; t != nil && ofTask(e) {

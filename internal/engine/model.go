@@ -208,7 +208,7 @@ func (r *Run) answerCut(path string, site *program.Call, what *journal.CallEnded
 	}
 	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
 		Code: diagnostics.CodeAnswerCut, Position: site.Pos, Step: path,
-		Message: fmt.Sprintf("the answer of model %q was cut: it has the most tokens that it may have",
+		Message: fmt.Sprintf("the answer of model %q was cut: it hit its token limit",
 			what.Models.All().Model)})
 }
 
@@ -220,7 +220,7 @@ func unfit(p *pending, resp *runtime.Response) error {
 	case strings.TrimSpace(resp.Text) != "":
 		return nil
 	case resp.Finish == runtime.FinishLength:
-		return noAnswer(p, "model.empty", "the answer has no text: it came to the most tokens that it may have before")
+		return noAnswer(p, "model.empty", "the answer has no text: it hit its token limit first")
 	case len(resp.ToolCalls) > 0:
 		return noAnswer(p, "model.empty",
 			"the answer has no text, but calls of tools, which a model step does not offer")

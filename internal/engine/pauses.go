@@ -392,6 +392,6 @@ func (r *Run) keep(t *machine.Task, p journal.Progress) {
 func (r *Run) questionChanged(step string, answer any) {
 	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
 		Code: diagnostics.CodeQuestionChanged, Step: step,
-		Message: fmt.Sprintf("step %q asks something else than was answered, and asks again",
+		Message: fmt.Sprintf("step %q asks something other than what was answered, and asks again",
 			step), Data: map[string]any{"answer": answer}})
 }

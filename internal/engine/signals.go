@@ -61,7 +61,7 @@ func (r *Run) carryAnswer(data map[string]any) ([]journal.Event, error) {
 	id, _ := data["pause"].(string)
 	p := r.PauseByID(id)
 	if p == nil {
-		return nil, fmt.Errorf("pause %q is not open any more", id)
+		return nil, fmt.Errorf("pause %q is no longer open", id)
 	}
 	if question, ok := data["question"].(string); ok && question != p.Question() {
 		return nil, fmt.Errorf("%s asks something else by now", &p.Pause)

@@ -94,7 +94,7 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 		}
 		if unused := r.Engine.Share(x.past.Last, stands, outputs, 0); unused != nil {
 			return computedAgain(unused[0], "it has no output to replace in the other run, or runs again as it waits"+
-				" for a step that does\n  hint: leave the output out, or fork at a step behind it")
+				" for a step that does\n  hint: leave the output out, or fork at a step after it")
 		}
 		if run.Queued {
 			return q.complete(r, r.Engine.Ended())

@@ -191,7 +191,7 @@ func (c *sending) checkAnswer() error {
 	}
 	if question, ok := c.data["question"].(string); ok && question != p.Question() {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.questionChanged",
-			Err: fmt.Errorf("%s asks something else than was answered", p)}
+			Err: fmt.Errorf("%s asks something other than what was answered", p)}
 	}
 	v, err := p.Check(engine.AnswerIn(p, c.data))
 	if err == nil {

@@ -445,7 +445,7 @@ func TestCompileErrors(t *testing.T) {
   hint: values have fields only; functions are called as f(x) or x | f()`},
 		{"${{ 1; 2 }}", `r.yaml:3:14: several expressions where one is expected [expr.type]`},
 		{"${{ b'x' }}", `r.yaml:3:14: there are no byte strings here [expr.type]`},
-		{"${{ {a: 1, a: 2} }}", `r.yaml:3:21: the key "a" stands twice in this map [expr.type]`},
+		{"${{ {a: 1, a: 2} }}", `r.yaml:3:21: the key "a" appears twice in this map [expr.type]`},
 
 		{"${{ secrets.TOKEN + 'x' }}", `r.yaml:3:14: secrets are not available here [expr.secret]
   hint: secrets.NAME stands alone in a ${{ }} in the with of a tool; the string around it may be longer`},

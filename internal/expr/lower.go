@@ -244,7 +244,7 @@ func (c *compiler) dict(n *syntax.Map) operand {
 		}
 		if name, ok := key.static.value.(string); ok {
 			if slices.Contains(literals, name) {
-				return c.typeError(p.Key, "", "the key %q stands twice in this map", shorten(name))
+				return c.typeError(p.Key, "", "the key %q appears twice in this map", shorten(name))
 			}
 			literals = append(literals, name)
 		}

@@ -144,7 +144,7 @@ type (
 	}
 	// Restarted begins the next generation, once a run has been rolled back because an answer said so.
 	Restarted struct{ Generation int }
-	// PauseClosed is the end of a pause that needs no answer any more.
+	// PauseClosed is the end of a pause that no longer needs an answer.
 	PauseClosed struct{ Pause string }
 	// TokenMinted is a new token of a pause.
 	TokenMinted struct {

@@ -192,7 +192,7 @@ func (r *Run) dropLeft() {
 		}
 		switch s.Kind {
 		case checkpoint.SignalAnswer:
-			why = fmt.Sprintf("pause %q needs no answer any more: %s", member(s, "pause"), why)
+			why = fmt.Sprintf("pause %q no longer needs an answer: %s", member(s, "pause"), why)
 		case checkpoint.SignalTell:
 			why = "no agent has taken the note: " + why
 		}

@@ -117,7 +117,7 @@ func (m *Machine) loopItems(t *Task, l *Loop, c *control) *Failure {
 			Err: fmt.Errorf("%s: over needs a list, not %s", l.OverAt, value.TypeName(in))}
 	case len(items) > MaxRounds:
 		return &Failure{Category: "limit", Code: "loop.maxItems",
-			Err: fmt.Errorf("%s: a loop over %d items, the most is %d", l.OverAt, len(items), MaxRounds)}
+			Err: fmt.Errorf("%s: a loop over %d items, the limit is %d", l.OverAt, len(items), MaxRounds)}
 	}
 	c.items = items
 	return m.weigh("list of items", in, unknown)

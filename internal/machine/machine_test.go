@@ -129,7 +129,7 @@ func (r *random) play(t *rapid.T, m *Machine, parallel int, event func(step int)
 			started = append(started, int(c.Task.node))
 			running = append(running, c.Task)
 			if len(running) > parallel {
-				t.Fatalf("%d calls at once, the most is %d", len(running), parallel)
+				t.Fatalf("%d calls at once, the limit is %d", len(running), parallel)
 			}
 		case Done:
 			if done++; done > 1 || len(running) > 0 {

@@ -109,7 +109,7 @@ func (w *watch) starts(c Command) {
 		w.Fatalf("%s starts: begun %v, ended %v, its end is recorded %v", t.Path(), begun, ended, w.recorded[t.Path()])
 	}
 	if w.running = append(w.running, t); len(w.running) > w.m.opts.MaxParallel {
-		w.Fatalf("%d calls at once, the most is %d", len(w.running), w.m.opts.MaxParallel)
+		w.Fatalf("%d calls at once, the limit is %d", len(w.running), w.m.opts.MaxParallel)
 	}
 	if w.polled {
 		return // it may have been decided before

@@ -62,7 +62,7 @@ func (m *Metrics) Export(ctx context.Context, data *metricdata.ResourceMetrics) 
 			case metricdata.Histogram[float64]:
 				metric.Data = histogram(h)
 			default:
-				return fmt.Errorf("the metric %q is no histogram but a %T", f.Name, f.Data)
+				return fmt.Errorf("the metric %q is not a histogram but a %T", f.Name, f.Data)
 			}
 			scope.Metrics = append(scope.Metrics, metric)
 		}

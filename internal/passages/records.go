@@ -53,7 +53,7 @@ func ofCSV(text string, tabs bool, o Options) (list []Passage, err error) {
 		case errors.Is(err, io.EOF):
 			return list, nil
 		case err != nil:
-			return nil, fmt.Errorf("it is no CSV: %w", err)
+			return nil, fmt.Errorf("it is not CSV: %w", err)
 		case names == nil:
 			names = row
 			continue
@@ -79,11 +79,11 @@ func ofJSON(text string, o Options) (list []Passage, err error) {
 		if err := in.Decode(&raw); errors.Is(err, io.EOF) {
 			return list, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("it is no JSON: %w", err)
+			return nil, fmt.Errorf("it is not JSON: %w", err)
 		}
 		v, err := value.Decode(raw)
 		if err != nil {
-			return nil, fmt.Errorf("it is no JSON: %w", err)
+			return nil, fmt.Errorf("it is not JSON: %w", err)
 		}
 		items, many := v.([]any)
 		if !many {

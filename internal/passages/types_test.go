@@ -37,7 +37,7 @@ func TestTypes(t *testing.T) {
 			"[] {about.n: 1, about.tags: [a b], lang: en}: Owls fly.\n\nabout.n: 1\nabout.tags: a, b\nlang: en", "[] {}: plain", "[] {: 7}: : 7"}},
 		{name: "lines", file: "a.jsonl", text: "{\"a\": 1}\n{\"a\": 2}\n", want: []string{"[] {a: 1}: a: 1", "[] {a: 2}: a: 2"}},
 		{name: "a type that the name does not say", file: "https://x.test/p", text: "<p>a", o: Options{Type: HTML}, want: []string{"[] {}: a"}},
-		{name: "no JSON", file: "a.json", text: "{", want: []string{`"a.json": it is no JSON: unexpected EOF`}},
+		{name: "no JSON", file: "a.json", text: "{", want: []string{`"a.json": it is not JSON: unexpected EOF`}},
 		{name: "no rows", file: "a.csv", text: "a,b\n", want: nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -179,7 +179,7 @@ func (c *compiler) checkOthers(r *recipe.Recipe, a *recipe.Agent, def *agentDef)
 			c.errorf(h.Pos, diagnostics.CodeInvalidValue, "to continue, an agent just calls its tools or answers",
 				"agent %q hands off to itself", a.ID)
 		case slices.Contains(def.handoffs[:i], h.Text):
-			c.errorf(h.Pos, diagnostics.CodeDuplicateName, "", "%q stands twice in handoffs", h.Text)
+			c.errorf(h.Pos, diagnostics.CodeDuplicateName, "", "%q appears twice in handoffs", h.Text)
 		default:
 			check("handoffs", agentloop.HandoffPrefix, h)
 		}

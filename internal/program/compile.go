@@ -341,7 +341,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	f.graph.Consts, f.graph.Channels = consts, channelsOf(r)
 	if f.count > MaxSteps {
 		c.errorf(diagnostics.Position{File: r.File, Line: 1, Column: 1}, diagnostics.CodeTooLarge,
-			"split the recipe, or use foreach", "recipe %q has %d steps with those of its sub-recipes, the most is %d",
+			"split the recipe, or use foreach", "recipe %q has %d steps with those of its sub-recipes, the limit is %d",
 			r.Name, f.count, MaxSteps)
 		f.steps = nil
 	}

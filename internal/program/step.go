@@ -31,7 +31,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 			s.edge(ref.Index, false)
 		} else {
 			s.errorf(n.Pos, diagnostics.CodeUnknownName, s.suggestStep(n.Text),
-				"step %q needs %q, which is no step here", src.ID, n.Text)
+				"step %q needs %q, which is not a step here", src.ID, n.Text)
 		}
 	}
 	s.node.When = s.condition(src.When, &s.names)

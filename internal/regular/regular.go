@@ -1,5 +1,5 @@
 // Package regular opens files that are regular files, and refuses folders, devices, pipes and sockets: to read one may
-// wait for ever, or never end. It does not wait for the other side of a pipe to find out.
+// wait forever, or never end. It does not wait for the other side of a pipe to find out.
 package regular
 
 import (

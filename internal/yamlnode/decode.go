@@ -140,9 +140,9 @@ type seenKey struct {
 func (c *converter) duplicate(key string, pos diagnostics.Position, first *seenKey) {
 	if !first.reported {
 		first.reported = true
-		c.Errorf(first.pos, diagnostics.CodeDuplicateKey, "", "key %q stands twice, again on line %d", key, pos.Line)
+		c.Errorf(first.pos, diagnostics.CodeDuplicateKey, "", "key %q appears twice, again on line %d", key, pos.Line)
 	}
-	c.Errorf(pos, diagnostics.CodeDuplicateKey, "", "key %q stands twice, first on line %d", key, first.pos.Line)
+	c.Errorf(pos, diagnostics.CodeDuplicateKey, "", "key %q appears twice, first on line %d", key, first.pos.Line)
 }
 
 // key reads the key of a field; false when it was reported.

@@ -439,7 +439,7 @@ func TestFormatRefuses(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"x: [", "not valid YAML"},
 		{"x: &a 1", "anchors are not allowed"},
-		{"x: 1\nx: 2", "stands twice"},
+		{"x: 1\nx: 2", "appears twice"},
 		{"x", "must be a mapping, not a string"},
 		{"x: \"a\u2028b\"", "f.yaml:1:6: an invisible line break"},
 	}
