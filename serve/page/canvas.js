@@ -1,5 +1,5 @@
 // A drawing that is panned and zoomed. Only what is near the view is rendered.
-import {edgesIn, Edges, Fold, isBox, meets, Step, Texture} from './picture.js';
+import {Edges, Fold, groupsOf, isBox, meets, Step, Texture} from './picture.js';
 import {urgentOf} from './states.js';
 import {html, useEffect, useLayoutEffect, useMemo, useRef, useState} from './ui.js';
 
@@ -29,8 +29,10 @@ export function Canvas({drawing, sums, at, pick, fold, handle}) {
 	const view = useRef(/** @type {View} */ ({x: 0, y: 0, k: 1}));
 	const timer = useRef(0);
 	const [size, setSize] = useState([0, 0]);
-	/** The view that the sheet is rendered for. */
+	/** The view that the sheet was placed for; panning moves it. */
 	const [base, setBase] = useState(/** @type {View | null} */ (null));
+	/** The view whose surroundings are rendered. */
+	const [seen, setSeen] = useState(/** @type {View | null} */ (null));
 	const [now, setNow] = useState(at ?? '');
 	const nodes = useMemo(() => new Map(drawing.nodes.map((n) => [n.id, n])), [drawing]);
 	const [w, h] = size;
@@ -51,6 +53,7 @@ export function Canvas({drawing, sums, at, pick, fold, handle}) {
 		clearTimeout(timer.current);
 		timer.current = 0;
 		setBase({...view.current});
+		setSeen({...view.current});
 	};
 	/** @param {View} to */
 	const move = ({x, y, k}) => {
@@ -59,8 +62,9 @@ export function Canvas({drawing, sums, at, pick, fold, handle}) {
 		if (!base) return settle();
 		const r = k / base.k;
 		const {x: x1, y: y1} = view.current;
-		if (r < 0.5 || r > 2 || Math.abs(x1 - base.x * r) > w * margin * 0.9 || Math.abs(y1 - base.y * r) > h * margin * 0.9) settle();
-		else if (r !== 1) {
+		if (r < 0.5 || r > 2) return settle();
+		if (!seen || Math.hypot((x1 - seen.x * r) / w, (y1 - seen.y * r) / h) > margin / 2) setSeen({x: x1 / r, y: y1 / r, k: base.k});
+		if (r !== 1) {
 			clearTimeout(timer.current);
 			timer.current = setTimeout(settle, settleTime);
 		}
@@ -199,10 +203,11 @@ export function Canvas({drawing, sums, at, pick, fold, handle}) {
 		action();
 	};
 
-	const area = base && {left: (-w * margin - base.x) / base.k, top: (-h * margin - base.y) / base.k,
-		right: (w * (1 + margin) - base.x) / base.k, bottom: (h * (1 + margin) - base.y) / base.k};
-	const near = useMemo(() => (area ? drawing.nodes.filter((n) => n.id === now || meets(n, area)) : []), [drawing, base, size, now]);
-	const edges = useMemo(() => (area ? edgesIn(drawing, area) : []), [drawing, base, size]);
+	const area = seen && {left: (-w * margin - seen.x) / seen.k, top: (-h * margin - seen.y) / seen.k,
+		right: (w * (1 + margin) - seen.x) / seen.k, bottom: (h * (1 + margin) - seen.y) / seen.k};
+	const near = useMemo(() => (area ? drawing.nodes.filter((n) => n.id === now || meets(n, area)) : []), [drawing, seen, size, now]);
+	const groups = useMemo(() => groupsOf(drawing), [drawing]);
+	const edges = groups.filter((one) => area && one.left <= area.right && one.right >= area.left && one.top <= area.bottom && one.bottom >= area.top);
 	const far = near.length > (base && base.k < 0.4 ? mostFarDetailed : mostDetailed);
 	const full = far ? near.filter((n) => n.id === now || n.id === at) : near;
 	/** Steps that are rendered already: what did not change is not looked at again. @type {{current: Map<string, any>}} */
@@ -223,7 +228,7 @@ export function Canvas({drawing, sums, at, pick, fold, handle}) {
 		<svg ref=${sheet} class=${`sheet ${far ? 'far' : ''}`} width=${w * (1 + 2 * margin)} height=${h * (1 + 2 * margin)} style=${{left: `${-w * margin}px`, top: `${-h * margin}px`}}>
 			${base && html`<g transform=${`translate(${base.x + w * margin} ${base.y + h * margin}) scale(${base.k})`}>
 				${far ? html`<${Texture} nodes=${near.filter(isBox)} sums=${sums} />` : full.filter(isBox).map(step)}
-				<${Edges} edges=${edges} flat=${drawing.direction === 'LR'} at=${at} far=${far} />
+				<${Edges} groups=${far ? [{...edges[0], edges: edges.flatMap((group) => group.edges)}] : edges} flat=${drawing.direction === 'LR'} at=${at} far=${far} />
 				${far && html`<${Texture} nodes=${near.filter((n) => !isBox(n))} sums=${sums} />`}
 				${full.filter((n) => !isBox(n)).map(step)}
 				${!far && near.filter((n) => n.kind === 'body').map((n) => html`<${Fold} key=${n.id} n=${n} />`)}

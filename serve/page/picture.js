@@ -1,6 +1,6 @@
 // The elements of a drawing of a plan, and where they are.
 import {sign, word} from './format.js';
-import {html} from './ui.js';
+import {html, useMemo} from './ui.js';
 
 /** @typedef {import('./types').DrawingDrawing} Drawing */
 /** @typedef {import('./types').DrawingNode} Node */
@@ -13,22 +13,32 @@ export const isBox = (n) => n.kind === 'body' && !n.folded;
 /** @param {Node} n @param {Area} area */
 export const meets = (n, {left, top, right, bottom}) => n.x < right && n.x + n.width > left && n.y < bottom && n.y + n.height > top;
 
-/** The edges that may be seen in an area. @param {Drawing} drawing @param {Area} area */
-export function edgesIn(drawing, {left, top, right, bottom}) {
-	return drawing.edges.filter(({points}) => {
-		let [x0, y0] = points[0];
-		let [x1, y1] = points[0];
-		for (const [x, y] of points) {
-			x0 = Math.min(x0, x);
-			x1 = Math.max(x1, x);
-			y0 = Math.min(y0, y);
-			y1 = Math.max(y1, y);
+/** Edges that are near each other, and where they are. @typedef {Area & {key: string, dense: boolean, edges: Drawing['edges']}} Group */
+
+const cell = 400; // pixels of the drawing: edges that begin in one such square are a group
+const mostDashed = 80; // edges that may have dashes, and are one group: browsers draw these slowly
+
+/** All edges in groups: one that stays in view is not rendered again. @param {Drawing} drawing */
+export function groupsOf({edges}) {
+	/** @type {Map<string, Group>} */
+	const groups = new Map();
+	const dense = edges.length > mostDashed;
+	for (const edge of edges) {
+		const [left, top] = edge.points[0];
+		const key = dense ? `${Math.floor(left / cell)} ${Math.floor(top / cell)}` : '';
+		const group = groups.get(key) ?? {key, dense, left, top, right: left, bottom: top, edges: []};
+		groups.set(key, group);
+		group.edges.push(edge);
+		for (const [x, y] of edge.points) {
+			group.left = Math.min(group.left, x);
+			group.top = Math.min(group.top, y);
+			group.right = Math.max(group.right, x);
+			group.bottom = Math.max(group.bottom, y);
 		}
-		return x0 <= right && x1 >= left && y0 <= bottom && y1 >= top;
-	});
+	}
+	return [...groups.values()];
 }
 
-const mostDashed = 80; // edges that may have dashes: browsers draw these slowly
 const head = 7; // the length of the head of an arrow
 
 /** The lines and the heads of edges, as one path each. @param {Drawing['edges']} edges @param {boolean} flat to the right */
@@ -56,12 +66,18 @@ function pathsOf(edges, flat) {
 	return {lines, heads};
 }
 
-/** Edges; those of the step that is picked are marked. @param {{edges: Drawing['edges'], flat: boolean, at?: string, far: boolean}} props */
-export function Edges({edges, flat, at, far}) {
-	return html`${['data', 'order', 'picked'].map((kind) => {
-		const {lines, heads} = pathsOf(edges.filter((e) => (at && (e.from === at || e.to === at) ? 'picked' : e.kind) === kind), flat);
-		return lines && html`<g key=${kind} class="edges ${kind} ${edges.length > mostDashed ? 'dense' : ''}"><path class="line" d=${lines} />${!far && html`<path class="head" d=${heads} />`}</g>`;
-	})}`;
+/** Edges; those of the step that is picked are marked. @param {{groups: Group[], flat: boolean, at?: string, far: boolean}} props */
+export function Edges({groups, flat, at, far}) {
+	return html`${groups.map((group) => html`<${Edging} key=${group.key} group=${group} flat=${flat} far=${far}
+		at=${at && group.edges.some((e) => e.from === at || e.to === at) ? at : ''} />`)}`;
+}
+
+/** The edges of one group. @param {{group: Group, flat: boolean, at: string, far: boolean}} props */
+function Edging({group, flat, at, far}) {
+	return useMemo(() => html`${['data', 'order', 'picked'].map((kind) => {
+		const {lines, heads} = pathsOf(group.edges.filter((e) => (at && (e.from === at || e.to === at) ? 'picked' : e.kind) === kind), flat);
+		return lines && html`<g key=${kind} class="edges ${kind} ${group.dense ? 'dense' : ''}"><path class="line" d=${lines} />${!far && html`<path class="head" d=${heads} />`}</g>`;
+	})}`, [group, flat, at, far]);
 }
 
 /** The signs of states as lines in a square of 40, for steps that are too small for text. @type {Record<string, string>} */
