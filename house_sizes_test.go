@@ -49,7 +49,7 @@ var plannedLines = map[string]int{
 	"checkpoint/checkpointtest": 2348,
 	"checkpoint/jsonl":          1250,
 	"checkpoint/postgres":       2072,
-	"checkpoint/sqlite":         1762,
+	"checkpoint/sqlite":         1768,
 	"internal/command":          5610,
 	"diagnostics":               680,
 	"history":                   1490,

@@ -148,6 +148,7 @@ func (s *Store) Create(
 	if err != nil {
 		return lease, err
 	}
+	deepen()
 	lines := encode(0, recs)
 	summary, err := summaryLine(sum)
 	if err != nil {
@@ -235,6 +236,7 @@ func (s *Store) append(
 	ctx context.Context, l checkpoint.Lease, after int64, recs []checkpoint.Record,
 	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error),
 ) error {
+	deepen()
 	lines := encode(after, recs) // before the turn of this write, as others wait for that
 	return s.write(ctx, func(w *writer) error {
 		e, err := w.leased(l)

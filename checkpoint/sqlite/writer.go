@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -372,6 +373,15 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 // same reports whether two lists are one and the same. Those of a summary are never changed, only replaced.
 func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// deepen gives the goroutine the stack that a write needs, in one step. Stores are called on fresh goroutines,
+// whose stacks would grow within the write in several steps, each of which copies all frames: a tenth of an append.
+//
+//go:noinline
+func deepen() {
+	var room [12 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // encode returns the row of an append behind the record with the number after.
