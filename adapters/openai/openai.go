@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,8 +106,8 @@ func New(opts Options) (*Model, error) {
 // Metadata says which provider's model it is, and that a call is made up to three times where no policy says
 // otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
-	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.client.Host())), Model: m.opts.Model,
-		Retry:   endpoint.Retry(),
+	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, endpoint.ProviderOf(m.client.Host())),
+		Model: m.opts.Model, Retry: endpoint.Retry(),
 		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}}
 }
 
@@ -286,36 +285,6 @@ func (m *Model) newTokens() bool { return m.official() || reasoning.MatchString(
 // official reports whether the endpoint is OpenAI's own, or Azure's of it. Others that are told a response_format hold
 // every turn to it, also one that should call a tool.
 func (m *Model) official() bool {
-	provider := providerOf(m.client.Host())
+	provider := endpoint.ProviderOf(m.client.Host())
 	return provider == "openai" || provider == "azure.ai.openai"
-}
-
-// providers names those who are well known, by pattern of the host.
-// https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
-var providers = [][2]string{
-	{"*.openai.com", "openai"},
-	{"*.openai.azure.com", "azure.ai.openai"},
-	{"*.ai.azure.com", "azure.ai.inference"},
-	{"*.anthropic.com", "anthropic"},
-	{"generativelanguage.googleapis.com", "gcp.gemini"},
-	{"*aiplatform.googleapis.com", "gcp.vertex_ai"},
-	{"bedrock-runtime.*.amazonaws.com", "aws.bedrock"},
-	{"*.mistral.ai", "mistral_ai"},
-	{"*.groq.com", "groq"},
-	{"*.deepseek.com", "deepseek"},
-	{"*.x.ai", "x_ai"},
-	{"*.perplexity.ai", "perplexity"},
-	{"*.cohere.ai", "cohere"},
-	{"*.cohere.com", "cohere"},
-	{"*.ml.cloud.ibm.com", "ibm.watsonx.ai"},
-}
-
-func providerOf(host string) string {
-	host = strings.ToLower(host)
-	for _, p := range providers {
-		if known, _ := path.Match(p[0], host); known {
-			return p[1]
-		}
-	}
-	return host
 }
