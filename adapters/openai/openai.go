@@ -120,10 +120,11 @@ func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Re
 	return m.ask(ctx, req, whole, func(runtime.Delta) {})
 }
 
-// Stream is Generate that hands on the text while it comes. An endpoint that refuses stream_options,
-// or to stream at all, is asked again without; that is remembered. A stream that ends before the
-// model said that it was finished is a failure, after the pieces that have come. An end of them that
-// may be the beginning of a secret is left out.
+// Stream is Generate that hands on the answer while it comes: its text, what the model thinks, and
+// which tools it calls. An endpoint that refuses stream_options, or to stream at all, is asked again
+// without; that is remembered. A stream that ends before the model said that it was finished is a
+// failure, after the pieces that have come. An end of them that may be the beginning of a secret is
+// left out.
 func (m *Model) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
 	began := false
 	for mode := m.mode.Load(); ; {
@@ -166,7 +167,7 @@ func (m *Model) ask(
 		return nil, endpoint.Refuse("model %q: %w", m.opts.Model, err)
 	}
 	var r reply
-	shown := m.client.Shows(emit)
+	shown := m.client.Shows(emit, names)
 	err = m.client.Do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
 		in := bufio.NewReader(answer)
 		if !endpoint.IsStream(in) { // some stream whatever they are asked for

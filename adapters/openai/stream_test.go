@@ -29,7 +29,11 @@ var (
 
 // stream asks for a stream, and returns the text of its pieces, too.
 func stream(ctx context.Context, m *openai.Model, req *runtime.Request) (resp *runtime.Response, text string, err error) {
-	resp, err = m.Stream(ctx, req, func(d runtime.Delta) { text += d.Text })
+	resp, err = m.Stream(ctx, req, func(d runtime.Delta) {
+		if d.Kind == runtime.DeltaText {
+			text += d.Text
+		}
+	})
 	return resp, text, err
 }
 
