@@ -171,7 +171,13 @@ func (m *Model) parts(e extras) (list []runtime.Part) {
 }
 
 // self names the model in its parts: another one may not understand them.
-func (m *Model) self() string { return m.Metadata().Provider + "/" + m.opts.Model }
+func (m *Model) self() string {
+	name := m.Metadata().Provider + "/" + m.opts.Model
+	if m.opts.API != "" { // the parts of each API have forms of their own
+		name += " " + m.opts.API
+	}
+	return name
+}
 
 // withParts adds members to an object: those of parts that are the model's own, and that it does not have.
 func (m *Model) withParts(object any, parts []runtime.Part) (json.RawMessage, error) {
