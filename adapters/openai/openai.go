@@ -239,18 +239,18 @@ func (m *Model) Models(ctx context.Context) ([]string, error) {
 // a temperature of 0 or an empty text, and calls max_tokens deprecated.
 type chatRequest struct {
 	sdk.ChatCompletionRequest
-	Messages    []json.RawMessage `json:"messages"`
-	Temperature *float64          `json:"temperature,omitempty"`
-	MaxTokens   int               `json:"max_tokens,omitempty"`
-	TopP        *float64          `json:"top_p,omitempty"`
-	Seed        *int64            `json:"seed,omitempty"`
+	Messages    []any    `json:"messages"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	MaxTokens   int      `json:"max_tokens,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	Seed        *int64   `json:"seed,omitempty"`
 }
 
 type message struct {
-	Role       runtime.Role      `json:"role"`
-	Content    any               `json:"content,omitempty"` // a text, or its parts
-	ToolCalls  []json.RawMessage `json:"tool_calls,omitempty"`
-	ToolCallID string            `json:"tool_call_id,omitempty"`
+	Role       runtime.Role `json:"role"`
+	Content    any          `json:"content,omitempty"` // a text, or its parts
+	ToolCalls  []any        `json:"tool_calls,omitempty"`
+	ToolCallID string       `json:"tool_call_id,omitempty"`
 }
 
 // encode makes the body of a request, and returns the tools' names by what they are on the wire.

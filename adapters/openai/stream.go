@@ -55,7 +55,7 @@ func (r *reply) thinking() (text string) {
 	}
 	of := r.Choices[0].Delta.extras
 	for _, name := range []string{"reasoning_content", "reasoning"} {
-		if json.Unmarshal(of[name], &text) == nil && text != "" { // or it is no text
+		if of[name] != nil && json.Unmarshal(of[name], &text) == nil && text != "" { // or it is no text
 			return text
 		}
 	}
