@@ -51,6 +51,7 @@ models:
     json_schema: false
     provider_name: ollama
     options: {temperature: 0.2, reasoning: low, stop: [END], extra: {num_ctx: 8192}}
+  deep: {provider: openai, api: responses, model: gpt-5-mini, options: {top_p: 0.5, reasoning: high, reasoning_summary: auto, verbosity: low, extra: {truncation: auto}}}
   large:
     provider: anthropic
     model: claude-sonnet-5-5
@@ -91,6 +92,8 @@ instructions_from: [AGENTS.md, /etc/house.md]
 					Timeout: 2 * time.Minute, NoSchema: true, Provider: "ollama",
 					Defaults: map[string]any{"temperature": 0.2, "reasoning_effort": "low", "stop": []string{"END"}, "num_ctx": int64(8192)},
 				}},
+				"deep": {Provider: "openai", OpenAI: &openai.Options{API: "responses", Model: "gpt-5-mini", Defaults: map[string]any{"top_p": 0.5,
+					"reasoning": map[string]any{"effort": "high", "summary": "auto"}, "text": map[string]any{"verbosity": "low"}, "truncation": "auto"}}},
 				"large": {Provider: "anthropic", Limits: limit.Limits{RPM: 50}, Anthropic: &anthropic.Options{
 					Model: "claude-sonnet-5-5", Headers: map[string]string{"anthropic-beta": "b"}, Timeout: 3 * time.Minute, NoSchema: true,
 					MaxTokens: 100, Reasoning: "high", OneCall: true,
@@ -256,6 +259,25 @@ models:
 			{"b.yaml:6:78", diagnostics.CodeInvalidValue, `"model" is not a default: each request has its own`, ""},
 			{"b.yaml:6:92", diagnostics.CodeInvalidValue, `"a b" is not a default: each request has its own`, ""},
 			{"b.yaml:7:43", diagnostics.CodeUnknownKey, `the provider "script" takes no "options"`, ""},
+		}},
+		{"responses", `
+models:
+  a: {provider: openai, api: responses, model: m, options: {seed: 1, stop: [a], effort: low, reasoning_summary: long}}
+  b: {provider: openai, api: responses, model: m, options: {reasoning: high, extra: {store: true, reasoning: {effort: low}, text: x}}}
+  c: {provider: openai, api: chat, model: m}
+  d: {provider: openai, model: m, options: {reasoning_summary: auto}}
+  e: {provider: anthropic, api: responses, model: m}
+`, []found{
+			{"b.yaml:3:61", diagnostics.CodeUnknownKey, `unknown key "seed"`, "the Responses API has no such setting"},
+			{"b.yaml:3:70", diagnostics.CodeUnknownKey, `unknown key "stop"`, "the Responses API has no such setting"},
+			{"b.yaml:3:81", diagnostics.CodeUnknownKey, `unknown key "effort"`, `did you mean "reasoning"?`},
+			{"b.yaml:3:113", diagnostics.CodeInvalidValue, `"reasoning_summary" may not be "long"`, "allowed: auto, concise, detailed"},
+			{"b.yaml:4:93", diagnostics.CodeInvalidValue, `"store" is not a default: each request has its own`, ""},
+			{"b.yaml:4:110", diagnostics.CodeInvalidValue, `"reasoning" stands in options, too`, "leave one of them out"},
+			{"b.yaml:4:131", diagnostics.CodeInvalidValue, `the default "text" must be an object`, ""},
+			{"b.yaml:5:30", diagnostics.CodeInvalidValue, `"api" may not be "chat"`, "allowed: responses"},
+			{"b.yaml:6:45", diagnostics.CodeUnknownKey, `unknown key "reasoning_summary"`, "only the Responses API has summaries: api: responses of the model"},
+			{"b.yaml:7:33", diagnostics.CodeUnknownKey, `the provider "anthropic" takes no "api"`, ""},
 		}},
 		{"anthropic", `
 models:

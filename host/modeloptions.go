@@ -2,6 +2,7 @@ package host
 
 import (
 	"math"
+	"strings"
 
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
@@ -41,8 +42,34 @@ var openaiSettings = settings{of: openaiAdapter, list: []modelOption{
 	{"parallel_tool_calls", "parallel_tool_calls", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Bool(n) }},
 }, instead: map[string]string{
 	"reasoning_effort": "reasoning",
-	"max_tokens":       "give max_tokens to the step or the agent",
+	"max_tokens":       ofSteps,
+
+	"reasoning_summary": "only the Responses API has summaries: api: responses of the model",
 }}
+
+// responsesSettings are those of OpenAI's Responses API.
+var responsesSettings = settings{of: responsesAdapter, list: []modelOption{
+	{"temperature", "temperature", numberFrom(0)},
+	{"top_p", "top_p", share},
+	{"reasoning", "reasoning.effort", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Text(n) }},
+	{"reasoning_summary", "reasoning.summary", func(r *yamlnode.Reader, n *yamlnode.Node) any {
+		return r.OneOf(n, "auto", "concise", "detailed")
+	}},
+	{"verbosity", "text.verbosity", func(r *yamlnode.Reader, n *yamlnode.Node) any {
+		return r.OneOf(n, "low", "medium", "high")
+	}},
+	{"service_tier", "service_tier", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Text(n) }},
+	{"parallel_tool_calls", "parallel_tool_calls", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Bool(n) }},
+}, instead: map[string]string{
+	"reasoning_effort": "reasoning", "effort": "reasoning", "summary": "reasoning_summary",
+	"max_tokens": ofSteps, "max_output_tokens": ofSteps,
+	"seed": noneOfResponses, "stop": noneOfResponses, "top_k": noneOfResponses, "min_p": noneOfResponses,
+	"presence_penalty": noneOfResponses, "frequency_penalty": noneOfResponses, "repetition_penalty": noneOfResponses,
+}}
+
+const ofSteps = "give max_tokens to the step or the agent"
+
+const noneOfResponses = "the Responses API has no such setting"
 
 // anthropicSettings are those of Anthropic's Messages API. Newer models refuse the first three.
 var anthropicSettings = settings{of: anthropicAdapter, list: []modelOption{
@@ -80,7 +107,7 @@ func (r *reader) modelOptions(n *yamlnode.Node, s settings) (options, own map[st
 		case o.member == "":
 			own[o.name] = read(r, field, o.read)
 		default:
-			options[o.member] = read(r, field, o.read)
+			setMember(options, o.member, read(r, field, o.read))
 		}
 	}
 	for _, f := range r.Map(fields["extra"]) {
@@ -97,6 +124,21 @@ func (r *reader) modelOptions(n *yamlnode.Node, s settings) (options, own map[st
 		}
 	}
 	return options, own
+}
+
+// setMember sets a member of requests, or a member of an object in them: reasoning.effort.
+func setMember(members map[string]any, name string, v any) {
+	outer, inner, nested := strings.Cut(name, ".")
+	if !nested {
+		members[name] = v
+		return
+	}
+	object, _ := members[outer].(map[string]any)
+	if object == nil {
+		object = map[string]any{}
+		members[outer] = object
+	}
+	object[inner] = v
 }
 
 func numberFrom(least float64) func(*yamlnode.Reader, *yamlnode.Node) any {

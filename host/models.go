@@ -123,11 +123,12 @@ var ofEndpoints = []string{"model", "api_key", "base_url", "headers", "timeout",
 	"options", "max_parallel", "rpm", "tpm"}
 
 // providers has the keys of each provider's models.
-var providers = map[string][]string{"script": {"file"}, "openai": ofEndpoints, "anthropic": ofEndpoints}
+var providers = map[string][]string{"script": {"file"}, "openai": append([]string{"api"}, ofEndpoints...),
+	"anthropic": ofEndpoints}
 
 func (r *reader) model(n *yamlnode.Node) Model {
 	always := []string{"provider", "fallback"} // whoever the provider is
-	fields := r.Object(n, slices.Concat(always, providers["script"], ofEndpoints), nil)
+	fields := r.Object(n, slices.Concat(always, providers["script"], providers["openai"]), nil)
 	r.Require(n, fields, "provider")
 	m := Model{Fallback: r.texts(fields["fallback"]),
 		Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
@@ -233,6 +234,11 @@ func openaiAdapter(opts openai.Options) error {
 	return err
 }
 
+func responsesAdapter(opts openai.Options) error {
+	opts.API = openai.ResponsesAPI
+	return openaiAdapter(opts)
+}
+
 func anthropicAdapter(opts openai.Options) error {
 	_, err := anthropic.New(anthropicOptions(opts))
 	return err
@@ -245,7 +251,13 @@ func anthropicOptions(o openai.Options) anthropic.Options {
 
 func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *openai.Options {
 	opts := r.endpoint(n, fields, openaiAdapter)
-	opts.Defaults, _ = r.modelOptions(fields["options"], openaiSettings)
+	settings := openaiSettings
+	if opts.API = read(r, fields["api"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
+		return r.OneOf(n, openai.ResponsesAPI)
+	}); opts.API != "" {
+		settings = responsesSettings
+	}
+	opts.Defaults, _ = r.modelOptions(fields["options"], settings)
 	return &opts
 }
 

@@ -34,10 +34,18 @@ type LimitedModel interface {
 	Turn(ctx context.Context, req *Request) (Model, error)
 }
 
-// Delta is a piece of an answer.
+// Delta is a piece of an answer. The pieces of DeltaText together are its text.
 type Delta struct {
+	Kind string // DeltaText, …
 	Text string
 }
+
+// The kinds of pieces. What is not of the text is for those who watch, and no part of any output.
+const (
+	DeltaText     = ""
+	DeltaThinking = "thinking" // of what the model thinks, or of a summary of it
+	DeltaToolCall = "toolCall" // the name of a tool whose call begins
+)
 
 // Described is an optional second interface of a Model, a Tool, a Retriever or a Searcher.
 type Described interface {

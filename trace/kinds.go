@@ -27,7 +27,7 @@ const (
 	AdapterFallback Kind = "adapter.fallback"
 	// usage, finish, model: a call of a model has returned an answer; of a failure in an agent error
 	ModelEnd   Kind = "model.end"
-	ModelDelta Kind = "model.delta" // text: a piece of an answer; live only, see Detailed
+	ModelDelta Kind = "model.delta" // text, thinking or tool: a piece of an answer; live only, see Detailed
 
 	// In agents, with the path of the agent's step, or of a child of it.
 
@@ -131,8 +131,12 @@ var kinds = []kindData{
 			{"usage?", usage},
 			{"error?", text("In an agent, instead: the code of the failure.")},
 		}},
-	{kind: ModelDelta, about: "A piece of an answer. Live only.",
-		fields: []field{{"text", text("A piece of an answer that is under way. Live only.")}}},
+	{kind: ModelDelta, about: "A piece of an answer. Live only.", needs: []string{"text", "thinking", "tool"},
+		fields: []field{
+			{"text?", text("Of its text, which is all pieces together.")},
+			{"thinking?", text("Instead, of what the model thinks.")},
+			{"tool?", text("Instead, a tool whose call begins.")},
+		}},
 	{kind: AgentStart, about: "An agent begins, or is resumed.", fields: []field{
 		{"agent", text("Its name.")},
 		{"model?", text("As the recipe has it. A journal does not tell.")},

@@ -56,6 +56,8 @@ func TestEventSchemaTakesEvents(t *testing.T) {
 			{Key: "maxAttempts", Value: int64(3)}, {Key: "method", Value: "generate"}, {Key: "reason", Value: "rate_limit"}}},
 		{Kind: trace.ModelEnd, Step: "a", Data: trace.Data{{Key: "finish", Value: "stop"}, {Key: "usage", Value: map[string]any{"input_tokens": int64(3), "output_tokens": int64(0)}}}},
 		{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: "text", Value: "Hel"}}},
+		{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: "thinking", Value: "Hm"}}},
+		{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: "tool", Value: "crm.lookup"}}},
 	} {
 		e.At = at
 		text, err := json.Marshal(e)

@@ -48,7 +48,11 @@ func ask(t *testing.T, h http.HandlerFunc, opts anthropic.Options, req *runtime.
 		return resp, "", err
 	}
 	var shown strings.Builder
-	resp, err := m.Stream(t.Context(), req, func(d runtime.Delta) { shown.WriteString(d.Text) })
+	resp, err := m.Stream(t.Context(), req, func(d runtime.Delta) {
+		if d.Kind == runtime.DeltaText {
+			shown.WriteString(d.Text)
+		}
+	})
 	return resp, shown.String(), err
 }
 
@@ -87,11 +91,19 @@ func TestAnswers(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			_, m := serve(t, anthropic.Options{}, func(*sent) answer { return tt.says })
 			req := &runtime.Request{Messages: []runtime.Message{user("a")}, Tools: tt.tools, StepCall: 7}
-			ask, shown := m.Generate, ""
+			ask, shown := m.Generate, map[string]string{}
 			if stream {
 				ask = func(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
-					return m.Stream(ctx, req, func(d runtime.Delta) { shown += d.Text })
+					return m.Stream(ctx, req, func(d runtime.Delta) { shown[d.Kind] += d.Text })
 				}
+			}
+			thoughts, called := "", ""
+			for _, b := range tt.says.blocks {
+				thought, _ := b["thinking"].(string)
+				thoughts += thought
+			}
+			for _, call := range tt.want.ToolCalls {
+				called += call.Name
 			}
 			got, err := ask(t.Context(), req)
 			if err != nil {
@@ -100,7 +112,8 @@ func TestAnswers(t *testing.T) {
 			}
 			want := tt.want
 			want.Model, want.Usage = "claude-sonnet-5-5-20261020", got.Usage
-			if diff := cmp.Diff(&want, got); diff != "" || stream && shown != want.Text {
+			if diff := cmp.Diff(&want, got); diff != "" || stream && (shown[runtime.DeltaText] != want.Text ||
+				shown[runtime.DeltaThinking] != thoughts || shown[runtime.DeltaToolCall] != called) {
 				t.Errorf("%s, stream %t: shown %q (-want +got):\n%s", tt.name, stream, shown, diff)
 			}
 			if got.Usage.InputTokens == 0 || got.Usage.OutputTokens != 10 {

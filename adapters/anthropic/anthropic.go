@@ -123,9 +123,9 @@ func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Re
 	return m.ask(ctx, req, false, func(runtime.Delta) {})
 }
 
-// Stream is Generate that hands on the text while it comes. A stream that ends before the model said that it was
-// finished is a failure, after the pieces that have come. An end of them that may be the beginning of a secret is left
-// out.
+// Stream is Generate that hands on the answer while it comes: its text, what the model thinks, and which tools it
+// calls. A stream that ends before the model said that it was finished is a failure, after the pieces that have come.
+// An end of them that may be the beginning of a secret is left out.
 func (m *Model) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
 	return m.ask(ctx, req, true, emit)
 }
@@ -139,7 +139,7 @@ func (m *Model) ask(
 		return nil, endpoint.Refuse("model %q: %w", m.opts.Model, err)
 	}
 	var r reply
-	shown := m.client.Shows(emit)
+	shown := m.client.Shows(emit, names)
 	err = m.client.Do(ctx, http.MethodPost, messagesPath, body, func(answer io.Reader) error {
 		in := bufio.NewReader(answer)
 		if !endpoint.IsStream(in) {

@@ -163,11 +163,38 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.header = r.Header
-	var req sent
+	req, status, kind, fault := readSent(r, body)
+	p.got = append(p.got, req)
+	if fault != "" {
+		p.faults = append(p.faults, fault)
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"type": "error", "error": {"type": %q, "message": %q}, "request_id": "req_1"}`, kind, fault)
+		return
+	}
+	a := p.answer(req)
+	usage := p.count(req)
+	usage["output_tokens"] = max(a.output, 10)
+	p.usages = append(p.usages, usage)
+	if !req.Stream {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(jsonOf(a.message(req.Model+"-20261020", usage)))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	events := a.events(req.Model+"-20261020", usage, map[string]any{"output_tokens": usage["output_tokens"]})
+	if p.wrap == nil {
+		p.wrap = func(events []string) string { return strings.Join(events, "") }
+	}
+	_, _ = io.WriteString(w, p.wrap(events))
+}
+
+// readSent reads a request. The last three are those of an error; "": the request is right.
+func readSent(r *http.Request, body []byte) (req *sent, status int, kind, fault string) {
+	req = &sent{}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	status, kind, fault := 400, "invalid_request_error", ""
-	switch err := d.Decode(&req); {
+	status, kind = 400, "invalid_request_error"
+	switch err := d.Decode(req); {
 	case r.Method != http.MethodPost || r.URL.Path != "/v1/messages":
 		status, kind, fault = 404, "not_found_error", "Not found"
 	case r.Header.Get("X-Api-Key") == "":
@@ -181,28 +208,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		fault = req.check()
 	}
-	p.got = append(p.got, &req)
-	if fault != "" {
-		p.faults = append(p.faults, fault)
-		w.WriteHeader(status)
-		_, _ = fmt.Fprintf(w, `{"type": "error", "error": {"type": %q, "message": %q}, "request_id": "req_1"}`, kind, fault)
-		return
-	}
-	a := p.answer(&req)
-	usage := p.count(&req)
-	usage["output_tokens"] = max(a.output, 10)
-	p.usages = append(p.usages, usage)
-	if !req.Stream {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(jsonOf(a.message(&req, usage)))
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	events := a.events(&req, usage)
-	if p.wrap == nil {
-		p.wrap = func(events []string) string { return strings.Join(events, "") }
-	}
-	_, _ = io.WriteString(w, p.wrap(events))
+	return req, status, kind, fault
 }
 
 func (a *answer) reason() string {
@@ -215,18 +221,18 @@ func (a *answer) reason() string {
 	return "end_turn"
 }
 
-func (a *answer) message(req *sent, usage map[string]int) map[string]any {
-	return map[string]any{"id": "msg_1", "type": "message", "role": "assistant", "model": req.Model + "-20261020",
+func (a *answer) message(model string, usage any) map[string]any {
+	return map[string]any{"id": "msg_1", "type": "message", "role": "assistant", "model": model,
 		"content": slices.Concat([]map[string]any{}, a.blocks), "stop_reason": a.reason(), "stop_sequence": nil, "usage": usage}
 }
 
-// events are those of a stream, each block in pieces of a few bytes.
-func (a *answer) events(req *sent, usage map[string]int) (list []string) {
+// events are those of a stream, each block in pieces of a few characters. The last counts of tokens replace the first.
+func (a *answer) events(model string, usage, last any) (list []string) {
 	add := func(kind string, members map[string]any) {
 		members["type"] = kind
 		list = append(list, "event: "+kind+"\ndata: "+string(jsonOf(members))+"\n\n")
 	}
-	start := a.message(req, usage)
+	start := a.message(model, usage)
 	start["content"], start["stop_reason"] = []any{}, nil
 	add("message_start", map[string]any{"message": start})
 	add("ping", map[string]any{})
@@ -259,7 +265,7 @@ func (a *answer) events(req *sent, usage map[string]int) (list []string) {
 		add("content_block_stop", map[string]any{"index": i})
 	}
 	add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": a.reason(), "stop_sequence": nil},
-		"usage": map[string]any{"output_tokens": usage["output_tokens"]}})
+		"usage": last})
 	add("message_stop", map[string]any{})
 	return list
 }

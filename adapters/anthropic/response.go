@@ -214,9 +214,22 @@ func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, show
 			return m.client.Broken(retry.Unknown, messagesPath,
 				fmt.Errorf("the answer has a piece of block %d, which did not begin", e.Index))
 		}
-		shown.Add(text)
+		e.show(text, shown)
 		return nil
 	})
+}
+
+// show hands on what an event brings.
+func (e *event) show(text string, shown *endpoint.Shown) {
+	switch {
+	case e.Block == nil:
+		shown.Think(e.Delta.Thinking)
+	case e.Block.Type == "thinking":
+		shown.Think(string(e.Block.Text))
+	case e.Block.Type == "tool_use":
+		shown.Call(e.Block.Name)
+	}
+	shown.Add(text)
 }
 
 // add adds an event, and returns the text that it brings. It is false for a piece of a block that is not there.

@@ -23,6 +23,7 @@ import (
 // cachingEndpoint is an endpoint that caches prompts as OpenAI does: from 1,024 tokens on, in steps of 128.
 type cachingEndpoint struct {
 	t      *testing.T
+	wire   runtimetest.Wire
 	before string // the prompt of the request before
 	turns  int
 	bill   float64 // millionths of a US dollar, each call rounded up as a run does it
@@ -37,13 +38,16 @@ func (e *cachingEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	asked, err := chatWire{}.Read(r, body)
+	asked, err := e.wire.Read(r, body)
 	if err != nil {
 		e.t.Errorf("the request is refused: %v", err)
 		answer(400, err.Error())(w, r)
 		return
 	}
 	prompt := string(encode(asked.Tools)) + asked.System
+	if len(asked.Thinking) != e.turns {
+		e.t.Errorf("turn %d: %d thoughts came back", e.turns+1, len(asked.Thinking))
+	}
 	for _, msg := range asked.Messages {
 		prompt += string(encode(msg))
 	}
@@ -60,7 +64,7 @@ func (e *cachingEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.before = prompt
 	e.turns++
-	reply := &runtimetest.Reply{Finish: runtime.FinishCalls, Usage: runtime.Usage{InputTokens: len(prompt) / bytesOfToken,
+	reply := &runtimetest.Reply{Thinking: fmt.Sprintf("Turn %d.", e.turns), Finish: runtime.FinishCalls, Usage: runtime.Usage{InputTokens: len(prompt) / bytesOfToken,
 		CachedTokens: cached, OutputTokens: 30}}
 	switch e.turns {
 	case 20:
@@ -73,12 +77,19 @@ func (e *cachingEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	cost := 2*float64(reply.Usage.InputTokens-cached) + 0.2*float64(cached) + 8*float64(reply.Usage.OutputTokens)
 	e.bill += math.Ceil(cost - 1e-9)
-	answer(200, chatWire{}.Whole(asked, reply))(w, r)
+	answer(200, e.wire.Whole(asked, reply))(w, r)
 }
 
 // The requests of an agent begin as those before them, so the provider reads nearly all of them from its cache; what
 // the run says it costs is what the provider charges, also when it went on in another process.
 func TestAgentIsCached(t *testing.T) {
+	t.Run("chat completions", func(t *testing.T) { testCached(t, chatWire{}, openai.Options{APIKey: key}) })
+	t.Run("responses", func(t *testing.T) {
+		testCached(t, responsesWire{}, openai.Options{APIKey: key, API: openai.ResponsesAPI, Model: "gpt-5-mini"})
+	})
+}
+
+func testCached(t *testing.T, wire runtimetest.Wire, opts openai.Options) {
 	const source = `
 apiVersion: braise/v1
 name: work
@@ -99,7 +110,7 @@ steps: {work: {uses: agent, with: {agent: clerk, prompt: Look at all customers.}
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := &cachingEndpoint{t: t}
+	endpoint := &cachingEndpoint{t: t, wire: wire}
 	srv := serve(t, endpoint.ServeHTTP)
 	file := filepath.Join(t.TempDir(), "runs.db")
 	process := func(run func(rt *runtime.Runtime) (*workflow.Outcome, error)) *workflow.Outcome {
@@ -111,7 +122,7 @@ steps: {work: {uses: agent, with: {agent: clerk, prompt: Look at all customers.}
 		look := runtimetest.NewTool("crm.lookup", func(_ context.Context, args json.RawMessage) (any, error) {
 			return strings.Repeat(string(args), 200), nil
 		})
-		rt := &runtime.Runtime{Models: map[string]runtime.Model{"fast": connect(t, srv, openai.Options{APIKey: key})},
+		rt := &runtime.Runtime{Models: map[string]runtime.Model{"fast": connect(t, srv, opts)},
 			Tools: []runtime.Tool{look, runtimetest.NewTool("crm.pay", nil)}, Store: store, Resume: resume.PassThrough{},
 			Prices: map[string]runtime.Price{"fast": cachedPrice}}
 		out, err := run(rt)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -64,7 +65,7 @@ var (
 )
 
 func (m *Model) isMistral() bool {
-	return providerOf(m.client.Host()) == "mistral_ai" || mistrals.MatchString(m.opts.Model)
+	return endpoint.ProviderOf(m.client.Host()) == "mistral_ai" || mistrals.MatchString(m.opts.Model)
 }
 
 // callID is the id of a call for the endpoint.

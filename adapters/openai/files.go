@@ -38,19 +38,29 @@ func contentParts(msg runtime.Message) ([]contentPart, error) {
 		case f.MediaType == "application/pdf" && data:
 			name := fmt.Sprintf("file%d.pdf", i+1)
 			parts = append(parts, contentPart{Type: "file", File: &filePart{name, f.URL}})
-		case strings.HasPrefix(f.MediaType, "text/") && data:
-			_, text, err := value.DataURL(f.URL)
-			if err != nil || !utf8.Valid(text) {
-				return nil, fmt.Errorf("file %d is not UTF-8 text", i+1)
-			}
-			parts = append(parts, contentPart{Type: "text", Text: string(text)})
-		case !data:
-			return nil, fmt.Errorf("file %d is of the type %s, and only images may be https URLs\n"+
-				"  hint: give it as a data URL", i+1, f.MediaType)
 		default:
-			return nil, fmt.Errorf("file %d is of the type %s\n  hint: images, PDFs and texts can be sent",
-				i+1, f.MediaType)
+			text, err := textOf(i, f, "images")
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, contentPart{Type: "text", Text: text})
 		}
 	}
 	return parts, nil
+}
+
+// textOf is the text in a file that cannot be sent as it is. urls are the kinds of files that may be https URLs.
+func textOf(i int, f runtime.File, urls string) (string, error) {
+	switch data := strings.HasPrefix(f.URL, "data:"); {
+	case strings.HasPrefix(f.MediaType, "text/") && data:
+		_, text, err := value.DataURL(f.URL)
+		if err != nil || !utf8.Valid(text) {
+			return "", fmt.Errorf("file %d is not UTF-8 text", i+1)
+		}
+		return string(text), nil
+	case !data:
+		return "", fmt.Errorf("file %d is of the type %s, and only %s may be https URLs\n"+
+			"  hint: give it as a data URL", i+1, f.MediaType, urls)
+	}
+	return "", fmt.Errorf("file %d is of the type %s\n  hint: images, PDFs and texts can be sent", i+1, f.MediaType)
 }

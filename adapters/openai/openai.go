@@ -1,6 +1,8 @@
 // Package openai provides a [runtime.Model] for any endpoint with OpenAI's chat completions API:
 // OpenAI itself, Ollama, vLLM, OpenRouter, and the compatible endpoints of Anthropic and Gemini.
-// docs/models.md describes the differences.
+// docs/models.md describes the differences. With [ResponsesAPI] it speaks OpenAI's Responses API
+// instead, whose wire format is the one of github.com/openai/openai-go/v3 v3.99.0; docs/models/openai.md
+// describes that.
 //
 // Requests use the types of github.com/sashabaranov/go-openai. Its client is not used, because it
 // reads answers without a limit, hides the Retry-After header, treats an error with status 200 as an
@@ -17,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ const (
 // Options say which model of which endpoint answers.
 type Options struct {
 	BaseURL string            // without /chat/completions. Defaults to DefaultBaseURL.
+	API     string            // ResponsesAPI; "": chat completions
 	Model   string            // as the endpoint calls it; required
 	APIKey  string            // sent as a bearer token; "": none is sent
 	Headers map[string]string // of every request; they go before the adapter's own
@@ -76,7 +78,8 @@ type Model struct {
 	opts     Options
 	client   *endpoint.Client
 	defaults []endpoint.Member
-	mode     atomic.Int32 // the best that the endpoint has not refused
+	nested   map[string]map[string]any // defaults within members of the Responses API
+	mode     atomic.Int32              // the best that the endpoint has not refused
 }
 
 // How an answer is asked for, the best first.
@@ -97,19 +100,34 @@ func New(opts Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	defaults, err := endpoint.Members(opts.Defaults, ours)
+	m := &Model{opts: opts, client: client}
+	given, own := opts.Defaults, ours
+	switch opts.API {
+	case "":
+	case ResponsesAPI:
+		own = oursOfResponses
+		given, m.nested, err = nestedDefaults(opts.Defaults)
+	default:
+		err = fmt.Errorf("there is no API %q, only %q", opts.API, ResponsesAPI)
+	}
+	if err == nil {
+		m.defaults, err = endpoint.Members(given, own)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	return &Model{opts: opts, client: client, defaults: defaults}, nil
+	return m, nil
 }
 
 // Metadata says which provider's model it is, and that a call is made up to three times where no policy says
 // otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
-	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.client.Host())), Model: m.opts.Model,
-		Retry:   endpoint.Retry(),
-		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}}
+	takes := []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}
+	if m.opts.API == ResponsesAPI {
+		takes = []string{"top_p", "tool_choice", "reasoning", "files"}
+	}
+	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, endpoint.ProviderOf(m.client.Host())),
+		Model: m.opts.Model, Retry: endpoint.Retry(), Options: takes}
 }
 
 // Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error
@@ -121,10 +139,11 @@ func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Re
 	return m.ask(ctx, req, whole, func(runtime.Delta) {})
 }
 
-// Stream is Generate that hands on the text while it comes. An endpoint that refuses stream_options,
-// or to stream at all, is asked again without; that is remembered. A stream that ends before the
-// model said that it was finished is a failure, after the pieces that have come. An end of them that
-// may be the beginning of a secret is left out.
+// Stream is Generate that hands on the answer while it comes: its text, what the model thinks, and
+// which tools it calls. An endpoint that refuses stream_options, or to stream at all, is asked again
+// without; that is remembered. A stream that ends before the model said that it was finished is a
+// failure, after the pieces that have come. An end of them that may be the beginning of a secret is
+// left out.
 func (m *Model) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
 	began := false
 	for mode := m.mode.Load(); ; {
@@ -162,12 +181,15 @@ func worse(mode int32, err error) int32 {
 func (m *Model) ask(
 	ctx context.Context, req *runtime.Request, mode int32, emit func(runtime.Delta),
 ) (*runtime.Response, error) {
+	if m.opts.API == ResponsesAPI {
+		return m.askResponses(ctx, req, mode != whole, emit)
+	}
 	body, names, err := m.encode(req, mode)
 	if err != nil {
 		return nil, endpoint.Refuse("model %q: %w", m.opts.Model, err)
 	}
 	var r reply
-	shown := m.client.Shows(emit)
+	shown := m.client.Shows(emit, names)
 	err = m.client.Do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
 		in := bufio.NewReader(answer)
 		if !endpoint.IsStream(in) { // some stream whatever they are asked for
@@ -217,47 +239,40 @@ func (m *Model) Models(ctx context.Context) ([]string, error) {
 // a temperature of 0 or an empty text, and calls max_tokens deprecated.
 type chatRequest struct {
 	sdk.ChatCompletionRequest
-	Messages    []json.RawMessage `json:"messages"`
-	Temperature *float64          `json:"temperature,omitempty"`
-	MaxTokens   int               `json:"max_tokens,omitempty"`
-	TopP        *float64          `json:"top_p,omitempty"`
-	Seed        *int64            `json:"seed,omitempty"`
+	Messages    []any    `json:"messages"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	MaxTokens   int      `json:"max_tokens,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	Seed        *int64   `json:"seed,omitempty"`
 }
 
 type message struct {
-	Role       runtime.Role      `json:"role"`
-	Content    any               `json:"content,omitempty"` // a text, or its parts
-	ToolCalls  []json.RawMessage `json:"tool_calls,omitempty"`
-	ToolCallID string            `json:"tool_call_id,omitempty"`
+	Role       runtime.Role `json:"role"`
+	Content    any          `json:"content,omitempty"` // a text, or its parts
+	ToolCalls  []any        `json:"tool_calls,omitempty"`
+	ToolCallID string       `json:"tool_call_id,omitempty"`
 }
 
 // encode makes the body of a request, and returns the tools' names by what they are on the wire.
 func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map[string]string, err error) {
 	chat := chatRequest{Temperature: req.Temperature, TopP: req.Options.TopP, Seed: req.Options.Seed}
 	chat.Model, chat.Stop, chat.ReasoningEffort = m.opts.Model, req.Options.Stop, req.Options.Reasoning
-	chat.ToolChoice = toolChoice(req.Options.ToolChoice)
 	chat.Stream = mode != whole
 	if mode == streamUsage {
 		chat.StreamOptions = &sdk.StreamOptions{IncludeUsage: true}
 	}
-	offered := req.Tools
-	if len(offered) == 0 {
-		if offered = endpoint.Called(req.Messages); offered != nil {
-			chat.ToolChoice = runtime.ToolsNone
-		}
-	}
+	offered, choice := offer(req)
+	chat.ToolChoice = toolChoice(choice)
 	forms, names, err := endpoint.Tools(offered)
 	if err != nil {
 		return nil, nil, err
 	}
 	chat.Tools = tools(forms)
-	messages := m.conversation(req.Messages)
-	if len(messages) == 0 && len(req.Messages) > 0 {
-		return nil, nil, errors.New("nothing is asked: all messages are empty\n  hint: give a prompt that is not empty")
+	messages, format, err := m.asked(req)
+	if err != nil {
+		return nil, nil, err
 	}
-	if chat.ResponseFormat = m.formatOf(req); chat.ResponseFormat == nil && req.Schema != nil {
-		messages = withSchema(messages, req.Schema)
-	}
+	chat.ResponseFormat = format
 	for _, msg := range messages {
 		text, err := m.wireMessage(msg)
 		if err != nil {
@@ -276,6 +291,33 @@ func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map
 	return m.withDefaults(body, req), names, nil
 }
 
+// offer returns the tools that a request offers, and which are to be called. If it offers none, those that the
+// conversation calls are declared, and not to be called.
+func offer(req *runtime.Request) (tools []runtime.ToolSpec, choice string) {
+	if len(req.Tools) > 0 {
+		return req.Tools, req.Options.ToolChoice
+	}
+	if tools = endpoint.Called(req.Messages); tools != nil {
+		return tools, runtime.ToolsNone
+	}
+	return nil, req.Options.ToolChoice
+}
+
+// asked returns the messages of a request in the form that models take, with the schema of its answer if that is not
+// in format.
+func (m *Model) asked(req *runtime.Request) (
+	messages []runtime.Message, format *sdk.ChatCompletionResponseFormat, err error,
+) {
+	messages = m.conversation(req.Messages)
+	if len(messages) == 0 && len(req.Messages) > 0 {
+		return nil, nil, errors.New("nothing is asked: all messages are empty\n  hint: give a prompt that is not empty")
+	}
+	if format = m.formatOf(req); format == nil && req.Schema != nil {
+		messages = withSchema(messages, req.Schema)
+	}
+	return messages, format, nil
+}
+
 // reasoning matches the models of OpenAI that refuse max_tokens, wherever they are offered.
 var reasoning = regexp.MustCompile(`^(o[1-9]|gpt-[5-9])`)
 
@@ -286,36 +328,6 @@ func (m *Model) newTokens() bool { return m.official() || reasoning.MatchString(
 // official reports whether the endpoint is OpenAI's own, or Azure's of it. Others that are told a response_format hold
 // every turn to it, also one that should call a tool.
 func (m *Model) official() bool {
-	provider := providerOf(m.client.Host())
+	provider := endpoint.ProviderOf(m.client.Host())
 	return provider == "openai" || provider == "azure.ai.openai"
-}
-
-// providers names those who are well known, by pattern of the host.
-// https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
-var providers = [][2]string{
-	{"*.openai.com", "openai"},
-	{"*.openai.azure.com", "azure.ai.openai"},
-	{"*.ai.azure.com", "azure.ai.inference"},
-	{"*.anthropic.com", "anthropic"},
-	{"generativelanguage.googleapis.com", "gcp.gemini"},
-	{"*aiplatform.googleapis.com", "gcp.vertex_ai"},
-	{"bedrock-runtime.*.amazonaws.com", "aws.bedrock"},
-	{"*.mistral.ai", "mistral_ai"},
-	{"*.groq.com", "groq"},
-	{"*.deepseek.com", "deepseek"},
-	{"*.x.ai", "x_ai"},
-	{"*.perplexity.ai", "perplexity"},
-	{"*.cohere.ai", "cohere"},
-	{"*.cohere.com", "cohere"},
-	{"*.ml.cloud.ibm.com", "ibm.watsonx.ai"},
-}
-
-func providerOf(host string) string {
-	host = strings.ToLower(host)
-	for _, p := range providers {
-		if known, _ := path.Match(p[0], host); known {
-			return p[1]
-		}
-	}
-	return host
 }

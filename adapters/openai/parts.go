@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/runtime"
@@ -21,8 +22,52 @@ var (
 	readOfCall = []string{"index", "id", "type", "function"}
 )
 
+// hasExtras reports whether there may be extras in an answer, or in a piece of one: names of members other than those
+// that are read, in a message or a call, by the depth at which these are. Nearly all pieces of a stream have none.
+func hasExtras(body []byte) bool {
+	depth := 0
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case '"':
+			start := i + 1
+			for i++; i < len(body) && body[i] != '"'; i++ {
+				if body[i] == '\\' {
+					i++
+				}
+			}
+			end := min(i, len(body))
+			for i+1 < len(body) && strings.IndexByte(" \t\r\n", body[i+1]) >= 0 {
+				i++
+			}
+			if i+1 >= len(body) || body[i+1] != ':' {
+				continue
+			}
+			name := string(body[start:end])
+			if depth == depthOfMessage && !slices.Contains(readOfMessage, name) ||
+				depth == depthOfCall && !slices.Contains(readOfCall, name) ||
+				name == "content" && bytes.HasPrefix(bytes.TrimLeft(body[i+2:], " \t\r\n"), []byte("[")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// How deep the members of messages and of calls are: {choices: [{message: {tool_calls: [{}]}}]}
+const (
+	depthOfMessage = 3
+	depthOfCall    = 4
+)
+
 // readExtras notes the extras of an answer, or of a piece of one.
 func (r *reply) readExtras(body []byte) {
+	if !hasExtras(body) {
+		return
+	}
 	type raw struct {
 		extras
 		calls []extras
@@ -171,13 +216,23 @@ func (m *Model) parts(e extras) (list []runtime.Part) {
 }
 
 // self names the model in its parts: another one may not understand them.
-func (m *Model) self() string { return m.Metadata().Provider + "/" + m.opts.Model }
+func (m *Model) self() string {
+	name := m.Metadata().Provider + "/" + m.opts.Model
+	if m.opts.API != "" { // the parts of each API have forms of their own
+		name += " " + m.opts.API
+	}
+	return name
+}
 
-// withParts adds members to an object: those of parts that are the model's own, and that it does not have.
-func (m *Model) withParts(object any, parts []runtime.Part) (json.RawMessage, error) {
+// withParts adds members to an object: those of parts that are the model's own, and that it does not have. Without
+// parts it is the object itself, so that it is encoded once.
+func (m *Model) withParts(object any, parts []runtime.Part) (any, error) {
+	if len(parts) == 0 {
+		return object, nil
+	}
 	text, err := json.Marshal(object)
-	if err != nil || len(parts) == 0 {
-		return text, err
+	if err != nil {
+		return nil, err
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -188,5 +243,5 @@ func (m *Model) withParts(object any, parts []runtime.Part) (json.RawMessage, er
 			members[p.Name] = p.Data
 		}
 	}
-	return json.Marshal(members)
+	return members, nil
 }

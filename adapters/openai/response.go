@@ -64,6 +64,8 @@ func (w *word) UnmarshalJSON(data []byte) error {
 	var s string
 	var n json.Number
 	switch {
+	case string(data) == "null":
+		*w = ""
 	case json.Unmarshal(data, &s) == nil:
 		if *w = word(s); s == "null" {
 			*w = ""

@@ -6,12 +6,9 @@ import (
 
 	sdk "github.com/sashabaranov/go-openai"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/runtime"
 )
-
-// maxStrictDepth is how deep a schema of strict mode may nest.
-// https://platform.openai.com/docs/guides/structured-outputs
-const maxStrictDepth = 10
 
 // formatOf is the response_format of a request; nil: none, its schema is put into words.
 func (m *Model) formatOf(req *runtime.Request) *sdk.ChatCompletionResponseFormat {
@@ -24,66 +21,16 @@ func (m *Model) formatOf(req *runtime.Request) *sdk.ChatCompletionResponseFormat
 // responseFormat asks for an answer that matches the schema; nil when endpoints would refuse the
 // schema because its root is not of the type object.
 func responseFormat(schema json.RawMessage) *sdk.ChatCompletionResponseFormat {
-	var root map[string]any
-	if json.Unmarshal(schema, &root) != nil || root["type"] != "object" {
+	isObject, strict := endpoint.FormOf(schema)
+	if !isObject {
 		return nil
 	}
 	return &sdk.ChatCompletionResponseFormat{
 		Type: sdk.ChatCompletionResponseFormatTypeJSONSchema,
 		JSONSchema: &sdk.ChatCompletionResponseFormatJSONSchema{
-			Name: "answer", Schema: schema, Strict: root["anyOf"] == nil && strict(root, 1),
+			Name: "answer", Schema: schema, Strict: strict,
 		},
 	}
-}
-
-// strict reports whether a schema keeps to what strict mode takes everywhere: a few keywords, and
-// objects whose properties are all required, with no others. Anything else is sent without strict:
-// the endpoint then tries its best, and the engine checks the answer in any case.
-func strict(schema any, depth int) bool {
-	s, ok := schema.(map[string]any)
-	if !ok || depth > maxStrictDepth || s["type"] == nil && s["$ref"] == nil && s["anyOf"] == nil {
-		return false
-	}
-	all := true
-	for key, value := range s {
-		switch key {
-		case "type", "enum", "const", "description", "title", "$ref", "required":
-		case "additionalProperties":
-			all = all && value == false
-		case "items":
-			all = all && strict(value, depth+1)
-		case "anyOf":
-			list, _ := value.([]any)
-			for _, sub := range list {
-				all = all && strict(sub, depth+1)
-			}
-		case "properties", "$defs":
-			subs, _ := value.(map[string]any)
-			for _, sub := range subs {
-				all = all && strict(sub, depth+1)
-			}
-		default:
-			return false
-		}
-	}
-	return all && (!isObject(s) || closed(s))
-}
-
-func isObject(s map[string]any) bool {
-	types, _ := s["type"].([]any)
-	return s["type"] == "object" || s["properties"] != nil || slices.Contains(types, any("object"))
-}
-
-// closed reports whether an object has exactly the properties that its schema names.
-func closed(s map[string]any) bool {
-	properties, _ := s["properties"].(map[string]any)
-	required, _ := s["required"].([]any)
-	for name := range properties {
-		if !slices.Contains(required, any(name)) {
-			return false
-		}
-	}
-	return s["additionalProperties"] == false
 }
 
 // withSchema puts the schema into the system message, the first of the conversation.

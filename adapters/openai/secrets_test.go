@@ -3,7 +3,6 @@ package openai_test
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,24 +16,27 @@ import (
 func TestAnswersTellNoSecrets(t *testing.T) {
 	const key, tenant = "sk-0123456789abcdef", "tenant-4711-0815-xyz"
 	const call = `"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{\"at\": \"` + key + `\", \"n\": 1}"}, "sign": "` + tenant + `"}]`
-	const whole = `{"model": "m-` + tenant + `", "choices": [{"finish_reason": "tool_calls", "message": {"content": "My key is ` + key + `, yes", "thinking": "` + key + `", ` + call + `}}]}`
+	const whole = `{"model": "m-` + tenant + `", "choices": [{"finish_reason": "tool_calls", "message": {"content": "My key is ` + key + `, yes", "reasoning": "` + key + `", ` + call + `}}]}`
 	want := &runtime.Response{Text: "My key is ***, yes", Finish: runtime.FinishCalls, Model: "m-***",
-		Parts: []runtime.Part{{Of: "127.0.0.1/m", Name: "thinking", Data: json.RawMessage(`"***"`)}},
+		Parts: []runtime.Part{{Of: "127.0.0.1/m", Name: "reasoning", Data: json.RawMessage(`"***"`)}},
 		ToolCalls: []runtime.ToolCall{{ID: "c1", Name: "look", Arguments: json.RawMessage(`{"at":"***","n":1}`),
 			Parts: []runtime.Part{{Of: "127.0.0.1/m", Name: "sign", Data: json.RawMessage(`"***"`)}}}}}
 	for name, body := range map[string]string{
 		"whole": whole,
-		"stream": events(`{"model": "m-`+tenant+`", "choices": [{"delta": {"content": "My key is sk-0123"}}]}`, chunk(`{"content": "456789ab"}`), chunk(`{"content": "cdef, yes", "thinking": "`+key+`"}`),
+		"stream": events(`{"model": "m-`+tenant+`", "choices": [{"delta": {"content": "My key is sk-0123"}}]}`, chunk(`{"content": "456789ab"}`), chunk(`{"content": "cdef, yes", "reasoning": "sk-0123"}`), chunk(`{"reasoning": "456789abcdef"}`),
 			chunk(`{`+call+`}`), `{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}`),
 	} {
 		m := connect(t, serve(t, answer(200, body)), openai.Options{APIKey: key, Secrets: []string{tenant}})
-		var shown strings.Builder
-		got, err := m.Stream(t.Context(), &runtime.Request{Messages: user("hi"), Tools: []runtime.ToolSpec{{Name: "look"}}}, func(d runtime.Delta) { shown.WriteString(d.Text) })
+		shown := map[string]string{}
+		got, err := m.Stream(t.Context(), &runtime.Request{Messages: user("hi"), Tools: []runtime.ToolSpec{{Name: "look"}}}, func(d runtime.Delta) { shown[d.Kind] += d.Text })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" || shown.String() != want.Text {
-			t.Errorf("%s: shown %q (-want +got)\n%s", name, shown.String(), diff)
+		if diff := cmp.Diff(want, got); diff != "" || shown[runtime.DeltaText] != want.Text {
+			t.Errorf("%s: shown %q (-want +got)\n%s", name, shown, diff)
+		}
+		if name == "stream" && (shown[runtime.DeltaThinking] != "***" || shown[runtime.DeltaToolCall] != "look") {
+			t.Errorf("shown %q", shown)
 		}
 	}
 

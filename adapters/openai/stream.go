@@ -39,8 +39,27 @@ func (m *Model) readEvent(ctx context.Context, a *assembly, data []byte, shown *
 	if c := a.reply.Choices; len(c) > 0 && endpoint.IsSet(c[0].Error) {
 		return m.client.FaultIn(ctx, chatPath, c[0].Error)
 	}
+	shown.Think(piece.thinking())
+	for _, name := range a.called {
+		shown.Call(name)
+	}
+	a.called = nil
 	shown.Add(string(text))
 	return nil
+}
+
+// thinking is what a piece of an answer has of the model's thinking, as many endpoints name it. "": nothing.
+func (r *reply) thinking() (text string) {
+	if len(r.Choices) == 0 || r.Choices[0].Delta == nil {
+		return ""
+	}
+	of := r.Choices[0].Delta.extras
+	for _, name := range []string{"reasoning_content", "reasoning"} {
+		if of[name] != nil && json.Unmarshal(of[name], &text) == nil && text != "" { // or it is no text
+			return text
+		}
+	}
+	return ""
 }
 
 // decode reads an answer, or a piece of one.
@@ -59,6 +78,8 @@ type assembly struct {
 	reply *reply
 	size  int64 // bytes written; what is copied again counts again
 	shown int   // bytes of the text that were handed on
+
+	called []string // tools of calls whose arguments began in this piece
 }
 
 func (a *assembly) finished() bool {
@@ -120,6 +141,7 @@ func (a *assembly) addCall(to *said, piece *call) {
 			return
 		}
 		to.ToolCalls = append(to.ToolCalls, *piece)
+		a.calls(piece)
 		a.size += int64(callBytes + len(piece.ID) + len(from.Name) + len(from.Arguments))
 		return
 	}
@@ -135,8 +157,18 @@ func (a *assembly) addCall(to *said, piece *call) {
 		a.size += int64(len(c.ID) + len(c.Function.Name))
 	}
 	a.size += c.extras.add(piece.extras)
-	c.Function.Arguments = withPiece(c.Function.Arguments, from.Arguments)
+	begins := len(c.Function.Arguments) == 0
+	if c.Function.Arguments = withPiece(c.Function.Arguments, from.Arguments); begins {
+		a.calls(c)
+	}
 	a.size += int64(len(from.Arguments))
+}
+
+// calls notes that the arguments of a call have begun, and so its name is whole.
+func (a *assembly) calls(c *call) {
+	if len(c.Function.Arguments) > 0 {
+		a.called = append(a.called, c.Function.Name)
+	}
 }
 
 // find returns the call that a piece belongs to: the last with its index, or else its id, or else

@@ -29,7 +29,11 @@ var (
 
 // stream asks for a stream, and returns the text of its pieces, too.
 func stream(ctx context.Context, m *openai.Model, req *runtime.Request) (resp *runtime.Response, text string, err error) {
-	resp, err = m.Stream(ctx, req, func(d runtime.Delta) { text += d.Text })
+	resp, err = m.Stream(ctx, req, func(d runtime.Delta) {
+		if d.Kind == runtime.DeltaText {
+			text += d.Text
+		}
+	})
 	return resp, text, err
 }
 
@@ -87,6 +91,12 @@ func TestStreamEqualsWhole(t *testing.T) {
 		{"thinking after a text", `{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": []}]}, "finish_reason": "stop"}]}`, []string{
 			chunk(`{"content": "a"}`), chunk(`{"content": [{"type": "thinking", "thinking": []}]}`), stop,
 		}, runtime.Response{Text: "a", Finish: "stop", Parts: []runtime.Part{part("content", `[{"text":"a","type":"text"},{"thinking":[],"type":"thinking"}]`)}}},
+		{"a part without a text", `{"choices": [{"message": {"content": [{"type": "mark", "id": "1"}]}, "finish_reason": "stop"}]}`, []string{
+			chunk(`{"content": [{"type": "mark", "id": "1"}]}`), stop,
+		}, runtime.Response{Finish: "stop", Parts: []runtime.Part{part("content", `[{"id":"1","type":"mark"}]`)}}},
+		{"a signature behind a text like JSON", `{"choices": [{"message": {"content": "{\"role\": \"\\", "sign" : "}"}, "finish_reason": "stop"}]}`, []string{
+			chunk(`{"content": "{\"role\": "}`), chunk(`{"content": "\"\\", "sign" : "}"}`), stop,
+		}, runtime.Response{Text: `{"role": "\`, Finish: "stop", Parts: []runtime.Part{part("sign", `"}"`)}}},
 		{"reasoning", `{"choices": [{"message": {"content": "x", "refusal": null, "annotations": [], "reasoning_content": "I think.",
 			"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "I think.", "signature": "s"}, {"type": "reasoning.encrypted", "index": 1, "data": "e"}]}, "finish_reason": "stop"}]}`, []string{
 			chunk(`{"content": "", "reasoning_content": "I ", "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "I "}]}`),

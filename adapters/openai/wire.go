@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
-
 	sdk "github.com/sashabaranov/go-openai"
 
 	"github.com/braise-run/braise/internal/endpoint"
@@ -10,7 +8,7 @@ import (
 )
 
 // wireMessage encodes a message, with the parts that the model gave with it.
-func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
+func (m *Model) wireMessage(msg runtime.Message) (any, error) {
 	out := message{Role: msg.Role, ToolCallID: m.callID(msg.ToolCallID)}
 	if msg.Text != "" || len(msg.ToolCalls) == 0 { // some refuse an empty text beside tool calls
 		out.Content = msg.Text

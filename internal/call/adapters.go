@@ -262,16 +262,52 @@ func (a *attempt) generate() (*runtime.Response, error) {
 	if !ok || !a.call.Stream {
 		return a.model.Generate(a.ctx, a.asks)
 	}
-	text, shows := a.Redact.Stream(), &attempt{Caller: a.Caller, call: a.call, ctx: a.ctx}
-	resp, err := streaming.Stream(a.ctx, a.asks, func(d runtime.Delta) { shows.delta(text.Next(d.Text)) })
-	a.delta(text.Rest())
+	shows := pieces{a: &attempt{Caller: a.Caller, call: a.call, ctx: a.ctx}, text: a.Redact.Stream()}
+	resp, err := streaming.Stream(a.ctx, a.asks, shows.add)
+	shows.endThought()
+	a.delta("text", shows.text.Rest())
 	return resp, err
 }
 
+// pieces shows an answer while it comes, without secrets. A thought is over when something else comes. One after that
+// begins with an empty line, or else the two could hold a half of a secret each.
+type pieces struct {
+	a             *attempt
+	text, thought *value.Stream // thought is nil before and after one
+	thoughts      int
+}
+
+func (p *pieces) add(d runtime.Delta) {
+	if d.Kind != runtime.DeltaThinking {
+		p.endThought()
+	}
+	switch d.Kind {
+	case runtime.DeltaText:
+		p.a.delta("text", p.text.Next(d.Text))
+	case runtime.DeltaToolCall:
+		p.a.delta("tool", p.a.Redact.Text(d.Text))
+	case runtime.DeltaThinking:
+		if p.thought == nil {
+			if p.thought = p.a.Redact.Stream(); p.thoughts > 0 {
+				p.a.delta("thinking", "\n\n")
+			}
+			p.thoughts++
+		}
+		p.a.delta("thinking", p.thought.Next(d.Text))
+	}
+}
+
+func (p *pieces) endThought() {
+	if p.thought != nil {
+		p.a.delta("thinking", p.thought.Rest())
+		p.thought = nil
+	}
+}
+
 // delta sends a piece of an answer to the live sinks; it is not part of the outcome's trace.
-func (a *attempt) delta(text string) {
+func (a *attempt) delta(key, text string) {
 	if text != "" && a.Delta != nil && a.ctx.Err() == nil {
 		a.Delta(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: a.call.Path,
-			Data: trace.Data{{Key: "text", Value: text}}})
+			Data: trace.Data{{Key: key, Value: text}}})
 	}
 }

@@ -520,14 +520,18 @@ func TestHooksThatFail(t *testing.T) {
 // streaming is a model that answers in pieces.
 type streaming struct {
 	*runtimetest.Model
-	pieces []string
+	pieces []runtime.Delta
 }
 
 func (s streaming) Stream(_ context.Context, _ *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+	text := ""
 	for _, p := range s.pieces {
-		emit(runtime.Delta{Text: p})
+		emit(p)
+		if p.Kind == runtime.DeltaText {
+			text += p.Text
+		}
 	}
-	return &runtime.Response{Text: strings.Join(s.pieces, "")}, nil
+	return &runtime.Response{Text: text}, nil
 }
 
 func TestModels(t *testing.T) {
@@ -574,19 +578,28 @@ func TestModels(t *testing.T) {
 
 // The pieces of an answer are shown, secrets out, to whoever wants them.
 func TestStreams(t *testing.T) {
-	model := streaming{runtimetest.Texts("whole"), []string{"It is s3cr", "3t-val", "ue, a secret that is long enough to be told apart from the rest of the text."}}
+	text := func(s string) runtime.Delta { return runtime.Delta{Text: s} }
+	thinks := func(s string) runtime.Delta { return runtime.Delta{Kind: runtime.DeltaThinking, Text: s} }
+	model := streaming{runtimetest.Texts("whole"), []runtime.Delta{
+		thinks("s3cr3t-val"), thinks("ue? s3cr"), text("It is s3cr"), thinks("3t-value"), text("3t-val"),
+		{Kind: runtime.DeltaToolCall, Text: "a" + secret}, text("ue, a secret that is long enough to be told apart from the rest of the text."),
+	}}
 	f := bind(t, steps, &runtime.Runtime{Models: map[string]runtime.Model{"m": model}})
-	var b strings.Builder
+	told := map[string]string{}
 	f.Delta = func(e trace.Event) {
 		if e.Kind != trace.ModelDelta || e.Step != "it" || e.At.IsZero() {
 			t.Errorf("%+v", e)
 		}
-		b.WriteString(e.Data[0].Value.(string))
+		told[e.Data[0].Key] += e.Data[0].Value.(string)
 	}
 	c := &engine.Call{Kind: program.ModelCall, Path: "it", Pos: f.program.Calls[0].Pos, Request: &runtime.Request{Model: "m"}, Ask: engine.Ask{Stream: true}}
 	const want = "It is ***, a secret that is long enough to be told apart from the rest of the text."
-	if res := f.do(t, c); res.Response == nil || res.Response.Text != want || b.String() != want {
-		t.Errorf("%+v, pieces %q", res, b.String())
+	if res := f.do(t, c); res.Response == nil || res.Response.Text != want {
+		t.Errorf("%+v", res)
+	}
+	pieces := map[string]string{"text": want, "thinking": "***? s3cr\n\n3t-value", "tool": "a***"}
+	if diff := cmp.Diff(pieces, told); diff != "" {
+		t.Errorf("pieces (-want +got)\n%s", diff)
 	}
 	if c.Stream = false; f.do(t, c).Response.Text != "whole" {
 		t.Error("it was streamed")

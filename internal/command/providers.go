@@ -34,6 +34,8 @@ var providers = []provider{
 		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache}},
 	{"anthropic", "anthropic", "claude-sonnet-5-5", "", "ANTHROPIC_API_KEY",
 		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache}},
+	{"gemini", "openai", "gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY",
+		[]string{canStream, canTools, canSchema, canImages, canThink}},
 	{"ollama", "openai", "llama3.2", "http://localhost:11434/v1", "",
 		[]string{canStream, canTools, canSchema, canImages}},
 	{"vllm", "openai", "Qwen/Qwen3-8B", "http://localhost:8000/v1", "",

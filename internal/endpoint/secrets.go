@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -69,24 +70,38 @@ func (s secrets) cleanParts(parts []runtime.Part) {
 	}
 }
 
-// Shown hands on the text of an answer while it comes, without the secrets in it. Other forms of them than the plain
-// one go when all is there, so that the text is not held up.
+// Shown hands on an answer while it comes, without the secrets in it. Other forms of them than the plain one go when
+// all is there, so that the text is not held up.
 type Shown struct {
-	secrets secrets
-	emit    func(runtime.Delta)
-	began   bool
-	held    string // may be the beginning of a secret
+	secrets        secrets
+	emit           func(runtime.Delta)
+	names          map[string]string // of tools, by what they are on the wire
+	began          bool
+	text, thinking string // held back: it may be the beginning of a secret
 }
 
-// Shows makes a Shown that calls emit.
-func (c *Client) Shows(emit func(runtime.Delta)) *Shown {
-	return &Shown{secrets: c.secrets, emit: emit}
+// Shows makes a Shown that calls emit. names has the tools that were offered, by what they are on the wire.
+func (c *Client) Shows(emit func(runtime.Delta), names map[string]string) *Shown {
+	return &Shown{secrets: c.secrets, emit: emit, names: names}
 }
 
 // Add takes a piece of the text, and hands on what is sure by now.
 func (s *Shown) Add(piece string) {
 	s.began = true
-	text, held := s.held+piece, 0
+	s.show(runtime.DeltaText, s.sure(&s.text, piece))
+}
+
+// Think takes a piece of what the model thinks, and hands on what is sure by now.
+func (s *Shown) Think(piece string) { s.show(runtime.DeltaThinking, s.sure(&s.thinking, piece)) }
+
+// Call hands on that a call of a tool begins.
+func (s *Shown) Call(name string) {
+	s.show(runtime.DeltaToolCall, s.secrets.answers.Text(cmp.Or(s.names[name], name)))
+}
+
+// sure is what is sure by now of a text, with a piece more of it.
+func (s *Shown) sure(of *string, piece string) string {
+	text, held := *of+piece, 0
 	for _, secret := range s.secrets.plain {
 		text = strings.ReplaceAll(text, secret, value.Redacted)
 	}
@@ -97,23 +112,24 @@ func (s *Shown) Add(piece string) {
 			}
 		}
 	}
-	s.held = text[len(text)-held:]
-	s.show(text[:len(text)-held])
+	*of = text[len(text)-held:]
+	return text[:len(text)-held]
 }
 
 // End takes the secrets out of the whole answer, and hands on what of its text is left: all of it, if it came at once.
 func (s *Shown) End(resp *runtime.Response) {
 	s.secrets.clean(resp)
+	s.show(runtime.DeltaThinking, s.thinking)
 	if s.began {
-		s.show(s.held)
+		s.show(runtime.DeltaText, s.text)
 	} else {
-		s.show(resp.Text)
+		s.show(runtime.DeltaText, resp.Text)
 	}
 }
 
-func (s *Shown) show(text string) {
+func (s *Shown) show(kind, text string) {
 	if text != "" {
-		s.emit(runtime.Delta{Text: text})
+		s.emit(runtime.Delta{Kind: kind, Text: text})
 	}
 }
 

@@ -220,6 +220,46 @@ func TestProgressSegments(t *testing.T) {
 	}
 }
 
+// What a model thinks stands dimmed before its answer and is no part of it; a call is told while it comes.
+func TestProgressThinking(t *testing.T) {
+	var b bytes.Buffer
+	p := &Progress{w: &b, Options: Options{Live: true, Color: true}}
+	delta := func(key, text string) {
+		p.Emit(trace.Event{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: key, Value: text}}})
+	}
+	p.Emit(trace.Event{At: time.Now(), Kind: trace.AgentStart, Step: "a", Data: trace.Data{{Key: "agent", Value: "a"}, {Key: "depth", Value: int64(0)}}})
+	p.Emit(trace.Event{Kind: trace.ModelStart, Step: "a", Data: trace.Data{{Key: "step", Value: int64(1)}}})
+	delta("thinking", "Hm.\nIs \x1b[2J")
+	delta("thinking", "it?")
+	delta("text", `{"is": 1`)
+	delta("thinking", "Yes.")
+	p.frame()
+	const dim, plain = "\x1b[2m", "\x1b[0m"
+	thought := func(text string) string { return "  " + dim + "┊ " + text + plain + "\n" }
+	running := "\x1b[33m•\x1b[0m   0.0s  a  step 1\n"
+	want := "  " + dim + "a" + plain + "  agent a\n" + thought("Hm.") + thought("Is �[2Jit?") + "\x1b[?7l" + thought("Yes.") + running + "\x1b[?7h"
+	if b.String() != want {
+		t.Errorf("got  %q\nwant %q", b.String(), want)
+	}
+	b.Reset()
+	delta("text", "}")
+	delta("tool", "crm.lookup")
+	p.frame()
+	want = "\r\x1b[2A\x1b[J" + thought("Yes.") + "\x1b[?7l  " + dim + "│" + plain + " … 9 bytes of JSON\n" +
+		"\x1b[33m•\x1b[0m   0.0s  a  step 1, calls crm.lookup\n\x1b[?7h"
+	if b.String() != want {
+		t.Errorf("got  %q\nwant %q", b.String(), want)
+	}
+	b.Reset()
+	delta("thinking", "So.")
+	p.Emit(trace.Event{Kind: trace.ModelEnd, Step: "a"})
+	p.running = nil
+	p.frame()
+	if want := "\r\x1b[2A\x1b[J" + thought("So.") + "  " + dim + "│" + plain + " is: 1\n"; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("got  %q\nwant %q", b.String(), want)
+	}
+}
+
 // An answer that looks like JSON is counted while it comes. When it is whole, its members stand on lines of their own.
 func TestProgressStructured(t *testing.T) {
 	for _, tt := range []struct{ answer, want string }{

@@ -18,6 +18,8 @@ type segment struct {
 	named bool            // it is one of several, so its lines say whose they are
 	begun bool            // there is more of it than space
 	json  bool            // it looks like JSON, which is shown when it is whole
+
+	thought bool // the line is of what the model thinks
 }
 
 // maxAnswer is the length up to which Showed remembers an answer.
@@ -31,8 +33,14 @@ func (p *Progress) Showed(text string) bool {
 	return text != "" && text == p.answer && len(text) < maxAnswer
 }
 
-// delta takes a piece of an answer.
+// delta takes a piece of an answer. What the model thinks is dimmed, and ends with a line.
 func (p *Progress) delta(e trace.Event) {
+	if tool, ok := e.Data.Get("tool").(string); ok {
+		if l := p.loops[e.Step]; l != nil {
+			p.doing(e.Step, fmt.Sprintf("step %d, calls %s", l.step, brief(tool)))
+		}
+		return
+	}
 	s := p.segment(e.Step)
 	if s == nil {
 		s = &segment{path: e.Step, named: p.parallel() || strings.Contains(e.Step, "[")}
@@ -42,6 +50,15 @@ func (p *Progress) delta(e trace.Event) {
 		}
 	}
 	text, _ := e.Data.Get("text").(string)
+	thought, isThought := e.Data.Get("thinking").(string)
+	if isThought != s.thought {
+		p.breakLine(s)
+		s.line, s.thought = "", isThought
+	}
+	if isThought {
+		p.addLines(s, thought)
+		return
+	}
 	s.text.WriteString(text[:min(len(text), maxAnswer-s.text.Len())])
 	if begin := strings.TrimSpace(text); !s.begun && begin != "" {
 		s.begun, s.json = true, begin[0] == '{' || begin[0] == '['
@@ -50,6 +67,11 @@ func (p *Progress) delta(e trace.Event) {
 		s.line = "… " + Grouped(int64(s.text.Len())) + " bytes of JSON"
 		return
 	}
+	p.addLines(s, text)
+}
+
+// addLines adds to what is shown of a segment: whole lines stay.
+func (p *Progress) addLines(s *segment, text string) {
 	lines := strings.SplitAfter(s.line+Visible(text), "\n")
 	for _, line := range lines[:len(lines)-1] {
 		p.ended.WriteString(p.quoted(s, line))
@@ -83,6 +105,10 @@ func (p *Progress) endSegment(e trace.Event) bool {
 		return false
 	}
 	whole := e.Kind == trace.ModelEnd && e.Data.Get("error") == nil
+	if s.thought {
+		p.breakLine(s)
+		s.thought = false
+	}
 	switch {
 	case s.json && whole:
 		for line := range strings.Lines(structured(s.text.String())) {
@@ -108,7 +134,7 @@ func (p *Progress) breakLines() {
 }
 
 func (p *Progress) breakLine(s *segment) {
-	if s.line != "" && !s.json {
+	if s.line != "" && (s.thought || !s.json) {
 		fmt.Fprintln(&p.ended, p.quoted(s, s.line))
 		s.line = ""
 	}
@@ -122,6 +148,10 @@ func (p *Progress) quoted(s *segment, line string) string {
 	}
 	if s.named {
 		in += tail(Visible(s.path)) + " "
+	}
+	if s.thought {
+		text := strings.TrimSuffix(line, "\n")
+		return in + p.paint("2", "┊ "+text) + line[len(text):]
 	}
 	return in + p.paint("2", "│") + " " + line
 }

@@ -37,6 +37,7 @@ func TestModel(t *testing.T, wire Wire, lacks ...Feature) {
 	t.Run("answers", s.testAnswers)
 	t.Run("counts", s.testCounts)
 	t.Run("forms", s.testForms)
+	t.Run("thinking", s.testThinking)
 	t.Run("refusal", s.testRefusal)
 	t.Run("requests", s.testRequests)
 	t.Run("names of tools", s.testToolNames)
@@ -136,17 +137,17 @@ func ways(t *testing.T, m runtime.Model) []way {
 	list := []way{checked(m.Generate)}
 	if streaming, ok := m.(runtime.StreamingModel); ok {
 		pieces := checked(func(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
-			var text strings.Builder
+			pieces := map[string]string{}
 			var returned atomic.Bool
 			resp, err := streaming.Stream(ctx, req, func(d runtime.Delta) {
 				if returned.Load() {
 					t.Error("the model emits after it has returned")
 				}
-				text.WriteString(d.Text)
+				pieces[d.Kind] += d.Text
 			})
 			returned.Store(true)
-			if err == nil && text.String() != resp.Text {
-				t.Errorf("the pieces are %q, the answer is %q", text.String(), resp.Text)
+			if err == nil {
+				checkPieces(t, pieces, resp)
 			}
 			return resp, err
 		})
@@ -154,6 +155,20 @@ func ways(t *testing.T, m runtime.Model) []way {
 		list = append(list, pieces)
 	}
 	return list
+}
+
+// checkPieces compares the pieces of an answer, by kind, with the answer. Thinking and calls need not be told.
+func checkPieces(t *testing.T, pieces map[string]string, resp *runtime.Response) {
+	if text := pieces[runtime.DeltaText]; text != resp.Text {
+		t.Errorf("the pieces are %q, the answer is %q", text, resp.Text)
+	}
+	called := ""
+	for _, call := range resp.ToolCalls {
+		called += call.Name
+	}
+	if told := pieces[runtime.DeltaToolCall]; told != "" && told != called {
+		t.Errorf("calls of %q are told, the answer has %q", told, called)
+	}
 }
 
 // checkResponse reports what no answer may be.

@@ -211,6 +211,24 @@ func (s *suite) testForms(t *testing.T) {
 	}
 }
 
+// What the model thinks is no part of the answer, and if pieces of it are handed on, they are of a kind of their own.
+func (s *suite) testThinking(t *testing.T) {
+	reply := &Reply{Thinking: "Is it 7?\n\nIt is.", Text: "Seven.", Finish: runtime.FinishStop}
+	streaming, ok := s.replying(t, reply).(runtime.StreamingModel)
+	if !ok || !s.has(Thinking) {
+		return
+	}
+	thought := ""
+	resp, err := streaming.Stream(t.Context(), &runtime.Request{Messages: user("Hi")}, func(d runtime.Delta) {
+		if d.Kind == runtime.DeltaThinking {
+			thought += d.Text
+		}
+	})
+	if err != nil || resp.Text != reply.Text || thought != "" && thought != reply.Thinking {
+		t.Errorf("got %+v, %v, and the thought %q", resp, err, thought)
+	}
+}
+
 // A refusal is either an error that no retry follows, with the model's reason, or an answer that says that it was held
 // back.
 func (s *suite) testRefusal(t *testing.T) {

@@ -136,7 +136,7 @@ func (s *suite) testOptions(t *testing.T) {
 		req  runtime.Request
 	}{
 		{"", runtime.Request{}},
-		{"", runtime.Request{Temperature: &cold, MaxTokens: 9}},
+		{"", runtime.Request{Temperature: &cold, MaxTokens: 99}},
 		{"top_p", runtime.Request{Options: runtime.ModelOptions{TopP: &half}}},
 		{"stop", runtime.Request{Options: runtime.ModelOptions{Stop: []string{"END", "\n\n"}}}},
 		{"seed", runtime.Request{Options: runtime.ModelOptions{Seed: &seed}}},
