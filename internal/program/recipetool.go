@@ -125,16 +125,18 @@ func (a *AgentSet) innerCalls() (list []agents.Inner) {
 	return list
 }
 
-// argumentsOf are the arguments of a call as written; nil where an expression gives all of them, or the words of a
-// program.
+// argumentsOf are the arguments of a call as written, without the words of a program if an expression gives some; nil
+// where one gives all arguments.
 func argumentsOf(call *Call) json.RawMessage {
 	if call.With != nil && !call.With.IsMap {
 		return nil
 	}
+	args := argumentsAsWritten(call.With)
 	if argv := call.With.Field("argv"); argv != nil && argv.Value.HasExpression() {
-		return nil
+		m, _ := args.(map[string]any)
+		delete(m, "argv")
 	}
-	text, err := value.JSON(argumentsAsWritten(call.With))
+	text, err := value.JSON(args)
 	if err != nil {
 		return nil
 	}
