@@ -118,7 +118,7 @@ func (s *stepCompiler) agentsInGo(set *AgentSet, src *recipe.Step) (list []recip
 			set.IDs = append(set.IDs, n.Text)
 		}
 		s.useInGo(n, l)
-		list = append(list, toolsInGo(l, s.recipe.InTool()))
+		list = append(list, toolsInGo(l, s.recipe.ToolOf() != nil))
 	}
 	return list
 }
