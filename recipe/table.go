@@ -310,7 +310,7 @@ var (
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
 			Doc: "What happens to a tool call that a crash interrupted: " +
 				"the run pauses (default), or the model gets an error."},
-		{Name: "delegates", Type: typeStrings, Doc: "Ids of agents that it may hand tasks to."},
+		{Name: "delegates", Type: typeTexts, Doc: "Ids of agents that it may hand tasks to."},
 		{Name: "handoffs", Type: typeStrings, Doc: "Ids of agents that may take over the conversation."},
 		{Name: "max_handoffs", Type: typePositive,
 			Doc: "The maximum number of hand-offs. Defaults to 10."},

@@ -23,7 +23,7 @@ tools:
       put: {uses: fx.external, needs: [sure], trigger: none_failed, with: {as: "${{ inputs.as }}"}}
     output: ${{ steps.put.output.did }}
 agents:
-  guide: {tools: [door.open], delegates: [porter], subagents: false}
+  guide: {tools: [door.open], delegates: ['${{ inputs.careful ? "porter" : "" }}'], subagents: false}
   porter: {tools: [door.open], subagents: false}
 steps:
   ask: {uses: agent, with: {agent: guide, prompt: Open all.}}

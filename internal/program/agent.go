@@ -31,7 +31,7 @@ type AgentSet struct {
 // agentDef is a declared agent. What may hold expressions is not in loop.
 type agentDef struct {
 	Loop                agentloop.Loop
-	delegates, handoffs []string // ids
+	delegates, handoffs []string // ids; delegates those that it may have, if an expression chooses
 
 	// instructions and the like read inputs, consts and run only; approvalTo nil: anybody
 	instructions, thread, resource, cwd, approvalTo *expr.Template
@@ -272,10 +272,9 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 				return nil, err
 			}
 		}
-		for i := range def.choices {
-			if err := def.choices[i].put(&l, &env); err != nil {
-				return nil, err
-			}
+		delegates, err := def.choose(&l, &env)
+		if err != nil {
+			return nil, err
 		}
 		if def.cwd != nil && !filepath.IsLocal(l.Cwd) {
 			return nil, fmt.Errorf("cwd is %q, which is not below the folder of the host", l.Cwd)
@@ -299,7 +298,7 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 		for _, others := range []struct {
 			ids  []string
 			into *map[string]*agentloop.Loop
-		}{{def.delegates, &l.Delegates}, {def.handoffs, &l.Handoffs}} {
+		}{{delegates, &l.Delegates}, {def.handoffs, &l.Handoffs}} {
 			for _, id := range others.ids {
 				other, err := one(id)
 				if err != nil {
@@ -392,17 +391,17 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	}
 	l.Compaction = compaction(spec["compact"])
 	def.delegates, def.handoffs = textsOf(a.Delegates()), textsOf(a.Handoffs())
-	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it does not delegate
-		l.MaxSubagents, def.delegates = -1, nil
-	} else {
-		l.MaxDelegationDepth = whole(depth)
-	}
 	c.instructionsOf(def, a, &names)
 	if f := a.Spec.Field("approval_to"); f != nil {
 		def.approvalTo = c.lower(f.Value, &names)
 	}
 	c.placesOf(def, a, &names)
-	c.choicesOf(def, a, &names)
+	c.choicesOf(r, def, a, &names)
+	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it does not delegate
+		l.MaxSubagents, def.delegates = -1, nil
+	} else {
+		l.MaxDelegationDepth = whole(depth)
+	}
 	if f := a.Spec.Field("until"); f != nil {
 		names.Vars = c.untilVars()
 		text, _ := f.Value.Scalar.(string)
