@@ -60,7 +60,7 @@ var plannedLines = map[string]int{
 	"internal/engine":           5100,
 	"internal/execution":        1595,
 	"internal/drawing":          950,
-	"internal/expr":             2800,
+	"internal/expr":             2822,
 	"internal/guard":            201,
 	"internal/expr/syntax":      650,
 	"internal/journal":          850,
