@@ -57,7 +57,7 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 		id := a.ID
 		if inPlace && i == 0 {
 			id = ""
-			set.Defs[id] = s.agent(s.recipe, &a, names)
+			set.Defs[id] = s.agent(s.recipe, withoutThem(a), names)
 		} else {
 			set.Defs[id] = s.declared(s.recipe, id, names)
 			set.IDs = append(set.IDs, id)
@@ -102,19 +102,6 @@ func (s *stepCompiler) chooses(set *AgentSet, pos diagnostics.Position) {
 		}
 		s.list = append(s.list, d)
 	}
-}
-
-// agentArguments are the parts of with that are evaluated with the step: not an agent that is written
-// in place, nor one that is named.
-func agentArguments(with *recipe.Value) *recipe.Value {
-	if with == nil {
-		return nil
-	}
-	parts := *with
-	parts.Map = slices.DeleteFunc(slices.Clone(with.Map), func(f recipe.Field) bool {
-		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression())
-	})
-	return &parts
 }
 
 // agentKey is a declared agent.
