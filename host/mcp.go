@@ -143,7 +143,7 @@ func toolsOf(r *recipe.Recipe) (names []string, any bool) {
 		}
 		walk(r, r.All())
 		for _, t := range r.Tools() {
-			if t.Body != nil && t.Body.Recipe != nil && !r.InTool() {
+			if t.Body != nil && t.Body.Recipe != nil && r.ToolOf() == nil {
 				recipes(t.Body.Recipe)
 			}
 		}

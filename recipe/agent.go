@@ -62,6 +62,9 @@ func (r *Recipe) AgentsOf(s *Step) []Agent {
 		for _, id := range a.Others() {
 			name(id.Text)
 		}
+		for i := 0; a.delegatesToAny() && i < len(r.Agents); i++ {
+			name(r.Agents[i].ID)
+		}
 	}
 	switch {
 	case asked != nil && asked.IsMap:
@@ -85,8 +88,16 @@ func (r *Recipe) HandsOff(s *Step) bool {
 	return slices.ContainsFunc(begin, func(a Agent) bool { return len(a.Handoffs()) > 0 })
 }
 
-// Delegates are the ids of the agents that a may hand tasks to.
-func (a *Agent) Delegates() []Name { return a.names("delegates") }
+// Delegates are the ids of the agents that a may hand tasks to; none where an expression gives them.
+func (a *Agent) Delegates() []Name {
+	if a.delegatesToAny() {
+		return nil
+	}
+	return a.names("delegates")
+}
+
+// delegatesToAny reports whether an expression gives the delegates, so that they may be any agents.
+func (a *Agent) delegatesToAny() bool { return a.Spec.get("delegates").HasExpression() }
 
 // Handoffs are the ids of the agents that may take over the conversation of a.
 func (a *Agent) Handoffs() []Name { return a.names("handoffs") }

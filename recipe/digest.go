@@ -51,7 +51,7 @@ func (d digests) recipe(r *Recipe) (string, error) {
 	if len(r.inGo) > 0 {
 		e["agentsInGo"] = inGoEssence(r.inGo)
 	}
-	if len(r.tools) > 0 && !r.inTool {
+	if len(r.tools) > 0 && r.toolOf == nil {
 		if e["tools"], err = d.tools(r, nil); err != nil {
 			return "", err
 		}

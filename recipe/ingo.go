@@ -23,8 +23,9 @@ func (r *Recipe) WithAgentsInGo(inGo map[string]string) (*Recipe, error) {
 }
 
 // Outside returns the agents that a step of the kind agent may run and that r does not have: the one that it names,
-// and those that get tasks or the conversation. any reports that an expression names the agent, so that it may be any.
-func (r *Recipe) Outside(s *Step) (names []Name, any bool) {
+// and those that get tasks or the conversation. begins reports that an expression names the agent, so that it may be
+// any; any that an expression names it or a delegate.
+func (r *Recipe) Outside(s *Step) (names []Name, begins, any bool) {
 	add := func(n Name) {
 		known := slices.ContainsFunc(r.Agents, func(a Agent) bool { return a.ID == n.Text })
 		if !known && !slices.ContainsFunc(names, func(o Name) bool { return o.Text == n.Text }) {
@@ -35,14 +36,16 @@ func (r *Recipe) Outside(s *Step) (names []Name, any bool) {
 		if id, ok := asked.Literal().(string); ok && !asked.HasExpression() {
 			add(Name{Text: id, Pos: asked.Pos})
 		}
-		any = asked.HasExpression()
+		begins = asked.HasExpression()
 	}
+	any = begins
 	for _, a := range r.AgentsOf(s) {
+		any = any || a.delegatesToAny()
 		for _, id := range a.Others() {
 			add(id)
 		}
 	}
-	return names, any
+	return names, begins, any
 }
 
 // inGoOf returns the digests of the agents in Go that a step may run.
@@ -50,7 +53,7 @@ func (d *stepDigests) inGoOf(r *Recipe, s *Step) map[string]string {
 	if len(d.inGo) == 0 {
 		return nil
 	}
-	names, any := r.Outside(s)
+	names, _, any := r.Outside(s)
 	if any {
 		return d.inGo
 	}

@@ -49,7 +49,7 @@ type Recipe struct {
 type beside struct {
 	origin *origin           // what Parse or Load read; nil for a recipe that was built in Go
 	tools  []*Tool           // in the order of the file
-	inTool bool              // it is what a tool does whose steps stand in place
+	toolOf *Recipe           // see ToolOf
 	inGo   map[string]string // see AgentsInGo
 }
 

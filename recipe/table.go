@@ -151,12 +151,13 @@ var (
 	})
 	toolObject = newObject("tool", []Argument{
 		{Name: "description", Type: typeString, Doc: "What it is for. With ref, defaults to that of the file."},
-		{Name: "inputs", Type: typeInputs, Doc: "Its arguments, which its steps read as inputs. Not with ref."},
+		{Name: "inputs", Type: typeInputs,
+			Doc: "Its arguments, which its steps read as inputs, like those of the recipe. Not with ref."},
 		{Name: "effect", Type: typeString, Allowed: effectWords,
 			Doc: "What a call does to the world. Defaults to the strongest effect that its steps can have."},
 		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
 		{Name: "steps", Type: typeSteps,
-			Doc: "Steps in place, which can read the inputs of the tool. Either this or ref."},
+			Doc: "Steps in place, which can read the inputs of the tool and of the recipe. Either this or ref."},
 		{Name: "output", Type: typeAny, Doc: "What a call returns. Defaults to null. Not with ref."},
 	})
 	requiresObject = newObject("requires", []Argument{
@@ -309,7 +310,7 @@ var (
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
 			Doc: "What happens to a tool call that a crash interrupted: " +
 				"the run pauses (default), or the model gets an error."},
-		{Name: "delegates", Type: typeStrings, Doc: "Ids of agents that it may hand tasks to."},
+		{Name: "delegates", Type: typeTexts, Doc: "Ids of agents that it may hand tasks to."},
 		{Name: "handoffs", Type: typeStrings, Doc: "Ids of agents that may take over the conversation."},
 		{Name: "max_handoffs", Type: typePositive,
 			Doc: "The maximum number of hand-offs. Defaults to 10."},

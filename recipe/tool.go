@@ -46,8 +46,9 @@ func ReservedTool(name string) string {
 // Tools returns the tools that the recipe defines, in the order of the file.
 func (r *Recipe) Tools() []*Tool { return r.tools }
 
-// InTool reports whether the recipe is what a tool does whose steps stand in place.
-func (r *Recipe) InTool() bool { return r.inTool }
+// ToolOf returns, for the steps of a tool that stand in place, the recipe that defines the tool; they read its inputs,
+// too. nil: the recipe is no tool's, or a file.
+func (r *Recipe) ToolOf() *Recipe { return r.toolOf }
 
 // Tool returns the tool of a name that the recipe defines; nil: it defines none.
 func (r *Recipe) Tool(name string) *Tool {
@@ -76,7 +77,8 @@ func (w *walker) declareTools(fields []yamlnode.Field) {
 	}
 }
 
-// tools reads the tools. The steps of each see its inputs, and the consts, defaults, agents and tools of the file.
+// tools reads the tools. The steps of each see its inputs, and those, the consts, defaults, agents and tools of the
+// file.
 func (w *walker) tools(list []yamlnode.Field) {
 	for i, f := range list {
 		t := w.recipe.tools[i]
@@ -103,7 +105,7 @@ func (w *walker) tools(list []yamlnode.Field) {
 		inside := w.recipe
 		t.Body.Recipe = &Recipe{File: inside.File, Name: t.Name, Description: t.Description, Inputs: w.inputs(given),
 			Consts: inside.Consts, Defaults: inside.Defaults, Steps: t.Body.Steps,
-			Output: t.Body.Output, beside: beside{inTool: true}}
+			Output: t.Body.Output, beside: beside{toolOf: inside}}
 		t.Body.Ref = Name{Text: t.Name, Pos: t.Pos}
 		t.Body.Steps, t.Body.Output = nil, nil
 		for _, used := range [][]Name{w.sends[sends:], w.receives[receives:]} {
@@ -137,7 +139,7 @@ func (w *walker) linkTools() {
 		}
 	}
 	for _, t := range r.tools {
-		if t.Body != nil && t.Body.Recipe != nil && t.Body.Recipe.inTool {
+		if t.Body != nil && t.Body.Recipe != nil && t.Body.Recipe.toolOf != nil {
 			in := t.Body.Recipe
 			in.Agents, in.tools = r.Agents, r.tools
 			t.uses = in.toolsIn(in.Steps)
@@ -224,7 +226,7 @@ func (r *Recipe) ToolsOf(agents []Agent, pos diagnostics.Position, earlier bool)
 		if listed == nil && !earlier {
 			continue
 		}
-		if listed == nil || listed.Scalar == AllTools || listed.HasExpression() && !r.inTool {
+		if listed == nil || listed.Scalar == AllTools || listed.HasExpression() && r.toolOf == nil {
 			for _, t := range r.tools {
 				add(t.Name, pos)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -54,4 +55,47 @@ output: ${{ steps.find.output }}
 	// Output:
 	// customer 7 <nil>
 	// <nil> step "find": plugin "crm" denies the call of tool "crm.lookup": customer 13 is private
+}
+
+// A tool says how far it is: whoever watches the run sees it at once.
+func ExampleSay() {
+	load := runtime.NewTool(runtime.ToolSpec{Name: "crm.load", Effect: runtime.Idempotent},
+		func(ctx context.Context, in struct {
+			Customers []string `json:"customers"`
+		}) (int, error) {
+			for i, name := range in.Customers {
+				err := runtime.Say(ctx, name+" is loaded", map[string]any{"done": i + 1, "of": len(in.Customers)})
+				if err != nil {
+					return i, err
+				}
+			}
+			return len(in.Customers), nil
+		})
+	r, err := recipe.Parse("load.yaml", []byte(`
+apiVersion: braise/v1
+name: load
+steps:
+  load: {uses: crm.load, with: {customers: [Ada, Bo]}}
+output: ${{ steps.load.output }}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	wf, err := workflow.Compile(r, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := wf.Run(context.Background(), nil, &runtime.Runtime{Tools: []runtime.Tool{load}})
+	for _, e := range out.Trace {
+		if e.Kind == trace.StepSaid {
+			fmt.Println(e.Line())
+		}
+	}
+	fmt.Println(out.Output, err)
+	// Output:
+	// step.said load text="Ada is loaded" value={"done":1,"of":2}
+	// step.said load text="Bo is loaded" value={"done":2,"of":2}
+	// 2 <nil>
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/trace"
 )
 
 // Tool is something a step may call. Call must be safe for concurrent use and should return soon
@@ -79,6 +80,18 @@ func (s *ToolSpec) EffectFor(args json.RawMessage) Effect {
 // IdempotencyKey returns the key of the call that ctx belongs to: the same for all its attempts and
 // after every recovery, and no other call's. "" outside of a run. See [resume.Key].
 func IdempotencyKey(ctx context.Context) string { return resume.IdempotencyKey(ctx) }
+
+// Say tells whoever watches the run something, as a step of the kind say does: text for people, and a value for
+// programs, anything that is JSON; nil: none. It is for tools, models and hooks, in the context that they were called
+// with; without a run in it, it does nothing. It is shown at once, at each attempt, of an agent's call when the call
+// ends, and recorded with the result of the call. [trace.Emit] says what the error is, and how much may be said.
+func Say(ctx context.Context, text string, value any) error {
+	data := map[string]any{"text": text}
+	if value != nil {
+		data["value"] = value
+	}
+	return trace.Emit(ctx, string(trace.StepSaid), data)
+}
 
 // CallInfo says which call of a run is served: by a tool, a model, a retriever, a memory or another port, or by a hook.
 type CallInfo struct {

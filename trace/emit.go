@@ -61,10 +61,16 @@ type Told struct {
 	Data map[string]any // decoded JSON; nil: none
 }
 
-// Event returns the event custom of a step.
+// Event returns the event custom of a step; of the name step.said, with a text, the event of that kind.
 func (t Told) Event(step string) Event {
 	e := Event{At: t.At, Kind: Custom, Step: step, Data: Data{{"name", t.Name}}}
-	if t.Data != nil {
+	switch text, said := t.Data["text"].(string); {
+	case said && t.Name == string(StepSaid):
+		e.Kind, e.Data = StepSaid, Data{{"text", text}}
+		if v := t.Data["value"]; v != nil {
+			e.Data = append(e.Data, Attr{"value", v})
+		}
+	case t.Data != nil:
 		e.Data = Data{{"data", t.Data}, {"name", t.Name}}
 	}
 	return e

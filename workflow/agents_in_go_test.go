@@ -64,6 +64,38 @@ func TestAgentsInGo(t *testing.T) {
 	}
 }
 
+// An expression gives an agent from Go as a delegate. The step itself begins with the only agent of the recipe.
+func TestChosenDelegatesInGo(t *testing.T) {
+	const text = head + `inputs: {who: {type: array, items: {type: string}}}
+agents: {boss: {model: m, tools: [], delegates: "${{ inputs.who }}"}}
+steps: {lead: {uses: agent, with: {prompt: Lead.}}}
+output: ${{ steps.lead.output }}
+`
+	wf := inGo(t, text, map[string]*agentloop.Loop{"finder": {Name: "finder", Model: "fast"},
+		"other": {Name: "other", Model: "fast", Handoffs: map[string]*agentloop.Loop{"last": {Name: "last", Model: "fast"}}}})
+	if diff := cmp.Diff([]string{"finder", "other"}, wf.Plan().Requires.Agents); diff != "" {
+		t.Errorf("agents (-want +got)\n%s", diff)
+	}
+	for _, tt := range []struct {
+		who  []any
+		want any // the output
+		code string
+	}{
+		{[]any{"finder"}, map[string]any{"text": "led", "steps": int64(2), "stop_reason": "answer"}, ""},
+		{[]any{"findr"}, nil, "agent.unknown"},
+	} {
+		models := map[string]runtime.Model{"fast": runtimetest.Texts("found"), "m": &runtimetest.Model{Answers: []runtimetest.Answer{
+			{ToolCalls: []runtime.ToolCall{wants("delegate_finder", `{"task":"look"}`)}}, {Text: "led"}}}}
+		out, _ := wf.Run(t.Context(), map[string]any{"who": tt.who}, &runtime.Runtime{Models: models})
+		if diff := cmp.Diff(tt.want, out.Output); diff != "" {
+			t.Errorf("%v: output (-want +got)\n%s", tt.who, diff)
+		}
+		if e := out.Error(); e != nil && e.Code != tt.code || e == nil && tt.code != "" {
+			t.Errorf("%v: error %v, want %q", tt.who, e, tt.code)
+		}
+	}
+}
+
 // Only the agents that a recipe may run count for its digest, and its own agent wins.
 func TestDigestsWithAgentsInGo(t *testing.T) {
 	digest := func(text string, agents map[string]*agentloop.Loop) string {

@@ -12,17 +12,18 @@ var crashTools = &crashRecipe{
     - tool_calls: [{name: door.open, args: {as: "ask/porter#2/door.open#1/put", ask: false}}]
     - text: back
 `,
-	text: `defaults: {model: m}
+	text: `inputs: {careful: {type: boolean, default: true}}
+defaults: {model: m}
 tools:
   door.open:
     description: Open a door.
     inputs: {as: string, ask: boolean}
     steps:
-      sure: {uses: human, when: inputs.ask, with: {prompt: Open it?}}
+      sure: {uses: human, when: inputs.ask && inputs.careful, with: {prompt: Open it?}}
       put: {uses: fx.external, needs: [sure], trigger: none_failed, with: {as: "${{ inputs.as }}"}}
     output: ${{ steps.put.output.did }}
 agents:
-  guide: {tools: [door.open], delegates: [porter], subagents: false}
+  guide: {tools: [door.open], delegates: ['${{ inputs.careful ? "porter" : "" }}'], subagents: false}
   porter: {tools: [door.open], subagents: false}
 steps:
   ask: {uses: agent, with: {agent: guide, prompt: Open all.}}

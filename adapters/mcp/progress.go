@@ -3,18 +3,16 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/runtime"
 )
 
 // mostTimeouts is how many times its timeout a call may take in all, as long as progress is made.
 const mostTimeouts = 10
-
-// progressEvent is the name of the custom event of a trace for each progress of a call.
-const progressEvent = "mcp.progress"
 
 // limit ends a context when nothing has happened for some time, and in the end in any case.
 type limit struct {
@@ -70,17 +68,17 @@ func (w *wire) progressed(req *jsonrpc.Request) {
 	}
 }
 
-// watch has progress renew the limit of a call, and show in the trace.
+// watch has progress renew the limit of a call, and be said: by its message, or as "3 of 10".
 func (c *call) watch(ctx context.Context, s *Server, tool string, l *limit) {
 	c.progressed = func(p progress) {
 		l.renew()
-		data := map[string]any{"tool": tool, "progress": p.Progress}
+		text, value := fmt.Sprint(p.Progress), map[string]any{"tool": tool, "progress": p.Progress}
 		if p.Total != 0 {
-			data["total"] = p.Total
+			text, value["total"] = fmt.Sprint(p.Progress, " of ", p.Total), p.Total
 		}
 		if p.Message != "" {
-			data["message"] = s.quote(ctx, p.Message)
+			text = s.quote(ctx, p.Message)
 		}
-		_ = trace.Emit(ctx, progressEvent, data) // a trace has a limit of such events
+		_ = runtime.Say(ctx, text, value) // of each call a bounded number
 	}
 }

@@ -121,8 +121,8 @@ func TestProgressInTheTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 		sdk.AddTool(server, &sdk.Tool{Name: "work"}, func(ctx context.Context, req *sdk.CallToolRequest, in struct{}) (*sdk.CallToolResult, any, error) {
-			for i, message := range []string{"", "with\nhunter22hunter"} {
-				_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: float64(2 * i), Message: message})
+			for i, message := range []string{"", "", "with\nhunter22hunter"} {
+				_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: float64(3 * i), Message: message})
 			}
 			time.Sleep(time.Second)
 			return &sdk.CallToolResult{}, nil, nil
@@ -143,8 +143,9 @@ func TestProgressInTheTrace(t *testing.T) {
 			got = append(got, e.Name+" "+string(text))
 		}
 		want := []string{
-			`mcp.progress {"progress":1,"tool":"mcp.test.work"}`,
-			`mcp.progress {"message":"with ***","progress":2,"tool":"mcp.test.work","total":2}`,
+			`step.said {"text":"1","value":{"progress":1,"tool":"mcp.test.work"}}`,
+			`step.said {"text":"2 of 3","value":{"progress":2,"tool":"mcp.test.work","total":3}}`,
+			`step.said {"text":"with ***","value":{"progress":3,"tool":"mcp.test.work","total":6}}`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)

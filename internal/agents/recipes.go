@@ -19,7 +19,7 @@ type RecipeTool struct {
 // Inner is a call of a tool that the steps of a [RecipeTool] may make.
 type Inner struct {
 	Tool string
-	Args json.RawMessage // as written; nil: not known
+	Args json.RawMessage // as far as they are known; nil: not at all
 	// ByAgent says that an agent makes it, which asks for an approval itself.
 	ByAgent bool
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -117,6 +118,35 @@ func TestInitForProviders(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Every template runs as it is written, with its scripts and without a key: to its end, or to a question for a person.
+func TestInitRuns(t *testing.T) {
+	for _, variable := range os.Environ() { // no key, and no configuration of the user
+		if name, _, _ := strings.Cut(variable, "="); strings.HasSuffix(name, "_API_KEY") || strings.HasPrefix(name, "BRAISE_") {
+			t.Setenv(name, "")
+		}
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+	for _, args := range [][]string{{"init", "-q"}, {"commit", "-q", "--allow-empty", "-m", "parser: the first rule"}} { // for changelog
+		args = append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Skipf("git: %v\n%s", err, out)
+		}
+	}
+	for _, template := range recipes.Names() {
+		if got, stderr := command("init", template, "--template", template); got.Code != 0 {
+			t.Fatal(stderr)
+		}
+		t.Run(template, func(t *testing.T) {
+			t.Chdir(template)
+			got, stderr := command("run", "recipe.yaml", "--quiet")
+			if paused := 4; got.Code != 0 && got.Code != paused {
+				t.Errorf("exit %d: %s", got.Code, stderr)
+			}
+		})
 	}
 }
 

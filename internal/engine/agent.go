@@ -127,7 +127,7 @@ func (r *Run) prepareAgent(p *pending) error {
 	if err != nil {
 		return err
 	}
-	loop, err := loopOf(p, id)
+	loop, err := loopOf(p, id, fields)
 	if err != nil {
 		return err
 	}

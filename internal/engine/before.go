@@ -115,11 +115,14 @@ func textOf(p *pending, fields map[string]any, key string) (string, error) {
 	return text, err
 }
 
-// loopOf makes the loop of an agent.
-func loopOf(p *pending, id string) (*agentloop.Loop, error) {
+// loopOf makes the loop of an agent. Instructions among the fields are those of one that is written in the step.
+func loopOf(p *pending, id string, fields map[string]any) (*agentloop.Loop, error) {
 	loop, err := p.site.Agents.LoopOf(id, program.EnvOf(p.task), p.site.AnswerJSON)
 	if _, known := errors.AsType[*runtime.Error](err); err != nil && !known {
 		err = &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
+	}
+	if err == nil && fields["instructions"] != nil {
+		loop.Instructions, err = textOf(p, fields, "instructions")
 	}
 	return loop, err
 }

@@ -133,5 +133,7 @@ var examples = map[string][]Example{
 		ex("fromJSON", "what the JSON says", `fromJSON("[1, 2]")`, `[1, 2]`),
 		ex("toBase64", "in base64", `toBase64("hi")`, `"aGk="`),
 		ex("fromBase64", "the text that is in base64", `fromBase64("aGk=")`, `"hi"`),
+		ex("fromCSV", "the rows of CSV (RFC 4180), whose first row has the names; all values are texts",
+			`fromCSV("id,n\na,1")`, `[{"id": "a", "n": "1"}]`),
 	},
 }

@@ -83,6 +83,8 @@ var functionsElsewhere = map[string]string{
 	"tojson":    "write toJSON(x)",
 	"fromjson":  "write fromJSON(x)",
 	"json":      "write toJSON(x), or fromJSON(x)",
+	"csv":       "write fromCSV(x)",
+	"fromcsv":   "write fromCSV(x)",
 	"length":    "write len(x)",
 	"size":      "write len(x)",
 	"str":       "write string(x)",
@@ -177,6 +179,7 @@ var functions = map[string]*function{
 		return base64.StdEncoding.EncodeToString([]byte(str))
 	})),
 	"fromBase64": takes(text).gives(text, fromBase64),
+	"fromCSV":    takes(text).gives(list, fromCSV),
 
 	"first": takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(0)); return v }),
 	"last":  takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(-1)); return v }),

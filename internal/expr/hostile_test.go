@@ -51,6 +51,9 @@ func TestHostile(t *testing.T) {
 		{"split", `map(1..100, split(repeat("x", 1000000), "")) | len()`, ""},
 		{"groupBy", `groupBy(1..1000000, #) | len()`, memory},
 		{"decoded JSON", `map(1..300, fromJSON("[" + repeat("[],", 300000) + "1]")) | len()`, memory},
+		{"decoded CSV", `fromCSV(repeat("x\n", 900000)) | len()`, ""},
+		{"many decoded CSVs", `map(1..300, fromCSV("a,b\n" + repeat("x,y\n", 200000))) | len()`, memory},
+		{"wide CSV", `fromCSV(join(1..100000, ",")) | len()`, ""},
 		{"deep JSON", `fromJSON(repeat("[", 100000))`, "nested more than"},
 		{"deep value", `reduce(1..5000, [#acc], [])`, "nested more than"},
 		{"deep flatten", `flatten(reduce(1..5000, [#acc], []))`, "nested more than"},
@@ -97,6 +100,9 @@ func TestHostile(t *testing.T) {
 		{"huge index", `[1][9223372036854775807]`, "has no item"},
 		{"huge negative index", `"abc"[-9223372036854775807]`, "has no item"},
 		{"bytes that are no text", `fromBase64("/w==")`, "not UTF-8"},
+		{"rows of other lengths", `fromCSV("a,b\n1,2\n3\n")`, "the text is not CSV: record on line 3: wrong number of fields"},
+		{"a quote in a field", `fromCSV("a\nx\"y\n")`, `the text is not CSV: parse error on line 2, column 2: bare " in non-quoted-field`},
+		{"a column twice", `fromCSV("a,b,a\n")`, `two columns are named "a"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

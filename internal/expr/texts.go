@@ -2,6 +2,9 @@ package expr
 
 import (
 	"encoding/base64"
+	"encoding/csv"
+	"errors"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -152,6 +155,38 @@ func fromJSON(s *state, a []any) any {
 		fail("the text is not JSON: %w", cause)
 	}
 	return v
+}
+
+// fromCSV reads RFC 4180. The first row names the members of all others, whose values are texts.
+func fromCSV(s *state, a []any) any {
+	str := a[0].(string)
+	s.spend(len(str))
+	s.alloc(len(str))
+	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(str, "\ufeff")))
+	header, err := r.Read()
+	s.alloc(64 * len(header))
+	names, rows := make(map[string]bool, len(header)), []any{}
+	for _, name := range header {
+		if names[name] {
+			fail("the text is not CSV with a header: two columns are named %q", name)
+		}
+		names[name] = true
+	}
+	for err == nil {
+		var fields []string
+		if fields, err = r.Read(); err == nil {
+			s.alloc(64 * (1 + len(fields)))
+			row := make(map[string]any, len(fields))
+			for i, name := range header {
+				row[name] = fields[i]
+			}
+			rows = append(rows, row)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		fail("the text is not CSV: %w", err)
+	}
+	return rows
 }
 
 func fromBase64(s *state, a []any) any {

@@ -16,6 +16,8 @@ type Body struct {
 	// Inputs makes the inputs of a file's body from its argument; nil for steps in place, which
 	// see the names of the enclosing file.
 	Inputs func(given any) (map[string]any, error)
+	// Around are the names of the inputs of the enclosing file that a file's body sees, too, unless it has its own.
+	Around []string
 }
 
 // Fork runs bodies concurrently.
@@ -125,6 +127,11 @@ func (m *Machine) bodyInputs(t *Task, b *Body, input any) (map[string]any, *Fail
 	inputs, err := b.Inputs(input)
 	if err != nil {
 		return nil, &Failure{Category: "config", Code: "recipe.inputs", Err: err}
+	}
+	for _, name := range b.Around {
+		if _, own := inputs[name]; !own {
+			inputs[name] = t.frame.inputs[name]
+		}
 	}
 	return inputs, nil
 }

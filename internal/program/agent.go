@@ -31,7 +31,7 @@ type AgentSet struct {
 // agentDef is a declared agent. What may hold expressions is not in loop.
 type agentDef struct {
 	Loop                agentloop.Loop
-	delegates, handoffs []string // ids
+	delegates, handoffs []string // ids; delegates those that it may have, if an expression chooses
 
 	// instructions and the like read inputs, consts and run only; approvalTo nil: anybody
 	instructions, thread, resource, cwd, approvalTo *expr.Template
@@ -57,7 +57,7 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 		id := a.ID
 		if inPlace && i == 0 {
 			id = ""
-			set.Defs[id] = s.agent(s.recipe, &a, names)
+			set.Defs[id] = s.agent(s.recipe, withoutThem(a), names)
 		} else {
 			set.Defs[id] = s.declared(s.recipe, id, names)
 			set.IDs = append(set.IDs, id)
@@ -102,19 +102,6 @@ func (s *stepCompiler) chooses(set *AgentSet, pos diagnostics.Position) {
 		}
 		s.list = append(s.list, d)
 	}
-}
-
-// agentArguments are the parts of with that are evaluated with the step: not an agent that is written
-// in place, nor one that is named.
-func agentArguments(with *recipe.Value) *recipe.Value {
-	if with == nil {
-		return nil
-	}
-	parts := *with
-	parts.Map = slices.DeleteFunc(slices.Clone(with.Map), func(f recipe.Field) bool {
-		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression())
-	})
-	return &parts
 }
 
 // agentKey is a declared agent.
@@ -272,10 +259,9 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 				return nil, err
 			}
 		}
-		for i := range def.choices {
-			if err := def.choices[i].put(&l, &env); err != nil {
-				return nil, err
-			}
+		delegates, err := def.choose(&l, &env)
+		if err != nil {
+			return nil, err
 		}
 		if def.cwd != nil && !filepath.IsLocal(l.Cwd) {
 			return nil, fmt.Errorf("cwd is %q, which is not below the folder of the host", l.Cwd)
@@ -299,7 +285,7 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 		for _, others := range []struct {
 			ids  []string
 			into *map[string]*agentloop.Loop
-		}{{def.delegates, &l.Delegates}, {def.handoffs, &l.Handoffs}} {
+		}{{delegates, &l.Delegates}, {def.handoffs, &l.Handoffs}} {
 			for _, id := range others.ids {
 				other, err := one(id)
 				if err != nil {
@@ -392,17 +378,17 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	}
 	l.Compaction = compaction(spec["compact"])
 	def.delegates, def.handoffs = textsOf(a.Delegates()), textsOf(a.Handoffs())
-	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it does not delegate
-		l.MaxSubagents, def.delegates = -1, nil
-	} else {
-		l.MaxDelegationDepth = whole(depth)
-	}
 	c.instructionsOf(def, a, &names)
 	if f := a.Spec.Field("approval_to"); f != nil {
 		def.approvalTo = c.lower(f.Value, &names)
 	}
 	c.placesOf(def, a, &names)
-	c.choicesOf(def, a, &names)
+	c.choicesOf(r, def, a, &names)
+	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it does not delegate
+		l.MaxSubagents, def.delegates = -1, nil
+	} else {
+		l.MaxDelegationDepth = whole(depth)
+	}
 	if f := a.Spec.Field("until"); f != nil {
 		names.Vars = c.untilVars()
 		text, _ := f.Value.Scalar.(string)

@@ -40,6 +40,35 @@ func (a *AgentSet) Unrestricted() bool {
 	return false
 }
 
+// agentArguments are the parts of with that are evaluated with the step: not an agent that is written in place, but for
+// instructions with expressions, nor one that is named.
+func agentArguments(with *recipe.Value) *recipe.Value {
+	if with == nil {
+		return nil
+	}
+	parts := *with
+	parts.Map = nil
+	for _, f := range with.Map {
+		if f.Key != "agent" || !f.Value.IsMap && f.Value.HasExpression() {
+			parts.Map = append(parts.Map, f)
+		} else if own := f.Value.Field("instructions"); own != nil && own.Value.HasExpression() {
+			parts.Map = append(parts.Map, *own)
+		}
+	}
+	return &parts
+}
+
+// withoutThem is an agent that is written in place without what agentArguments takes from it.
+func withoutThem(a recipe.Agent) *recipe.Agent {
+	if f := a.Spec.Field("instructions"); f != nil && f.Value.HasExpression() {
+		spec := *a.Spec
+		spec.Map = slices.DeleteFunc(slices.Clone(spec.Map),
+			func(f recipe.Field) bool { return f.Key == "instructions" })
+		a.Spec, a.Instructions = &spec, ""
+	}
+	return &a
+}
+
 // listedTools returns the tools that an agent lists. Without the key it has none; in a run of an earlier version it has
 // all that are allowed.
 func (c *compiler) listedTools(a *recipe.Agent) []string {

@@ -118,7 +118,7 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 	if len(s.list) < maxFindings {
 		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, what, src.Ref, &s.suggest)...)
 	}
-	return machine.Body{Graph: sub.graph, Given: given, Inputs: func(given any) (map[string]any, error) {
+	check := func(given any) (map[string]any, error) {
 		inputs, ok := given.(map[string]any)
 		if !ok && given != nil {
 			return nil, fmt.Errorf("%s: inputs of %s %q must be a map, not %s",
@@ -129,7 +129,8 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 			return nil, fmt.Errorf("%s: %s %q: %w", where, what, src.Ref.Text, err)
 		}
 		return checked, nil
-	}}
+	}
+	return machine.Body{Graph: sub.graph, Given: given, Inputs: check, Around: sub.around()}
 }
 
 // sortedEdges returns the steps that s waits for, in order of declaration.

@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/braise-run/braise/recipe"
 )
 
-// choice is a key of an agent whose value an expression gives: model, tools or skills. It is evaluated when the agent
-// begins, and again when the run is resumed, with the same result: what it reads is in the journal.
+// choice is a key of an agent whose value an expression gives: model, tools, skills or delegates. It is evaluated when
+// the agent begins, and again when the run is resumed, with the same result: what it reads is in the journal.
 type choice struct {
 	key   string
 	who   string         // the agent's id
@@ -23,10 +24,10 @@ type choice struct {
 	pos   diagnostics.Position
 }
 
-// choicesOf compiles the keys of an agent whose values expressions give.
-func (c *compiler) choicesOf(def *agentDef, a *recipe.Agent, names *expr.Scope) {
+// choicesOf compiles the keys of an agent of r whose values expressions give.
+func (c *compiler) choicesOf(r *recipe.Recipe, def *agentDef, a *recipe.Agent, names *expr.Scope) {
 	l := &def.Loop
-	for _, key := range []string{"model", "tools", "skills"} {
+	for _, key := range []string{"model", "tools", "skills", "delegates"} {
 		f := a.Spec.Field(key)
 		if f == nil || !f.Value.HasExpression() {
 			continue
@@ -60,6 +61,8 @@ func (c *compiler) choicesOf(def *agentDef, a *recipe.Agent, names *expr.Scope) 
 			}
 		case "skills":
 			l.Skills = nil
+		case "delegates":
+			def.delegates = c.delegatesOf(r, &made)
 		}
 	}
 }
@@ -99,12 +102,13 @@ func (c *compiler) untilVars() []expr.Var {
 	return vars
 }
 
-// needOfChoice notes what is known of a choice beside names: a loader of skills, and that there may be other names.
+// needOfChoice notes what is known of a choice beside names: a loader of skills, and that there may be other names. All
+// agents are known.
 func (s *stepCompiler) needOfChoice(c *choice) {
 	if c.key == "skills" {
 		s.need(usePort, "skills", c.pos, s.path())
 	}
-	if !c.all {
+	if !c.all && c.key != "delegates" {
 		s.need(useOpen, strings.TrimSuffix(c.key, "s")+"s", c.pos, s.path())
 	}
 }
@@ -150,23 +154,76 @@ func (d *agentDef) MayBe() agentloop.Loop {
 	return l
 }
 
-// put evaluates the choice for an agent that begins in env.
-func (c *choice) put(l *agentloop.Loop, env *agentEnv) error {
-	v, err := c.value.Eval(env)
-	if err != nil {
-		return err
+// delegatesOf are the agents that a choice of delegates may give: all, where that is not known.
+func (c *compiler) delegatesOf(r *recipe.Recipe, made *choice) []string {
+	ids := slices.Collect(maps.Keys(c.inGo))
+	for _, a := range r.Agents {
+		ids = append(ids, a.ID)
 	}
-	names, is := c.read(v)
-	if is != "" {
-		return ConfigError("agent.arguments", "%s: %w%s", c.pos, c.wrong(is), HintLine(c.hint()))
+	for _, name := range made.names {
+		if !slices.Contains(ids, name) && !c.broken {
+			c.errorf(made.pos, diagnostics.CodeUnknownName, c.suggestAgent(r, name), "there is no agent %q", name)
+		}
 	}
-	switch c.key {
-	case "model":
-		l.Model = names[0]
-	case "tools":
-		l.Tools, l.NeedsTools = names, true
-	case "skills":
-		l.Skills = names
+	if made.all {
+		return made.names
+	}
+	return value.Names(ids)
+}
+
+// choose evaluates the choices of an agent that begins in env. It returns the ids of the agent's delegates.
+func (d *agentDef) choose(l *agentloop.Loop, env *agentEnv) (delegates []string, err error) {
+	delegates = d.delegates
+	for i := range d.choices {
+		c := &d.choices[i]
+		if c.key == "delegates" && d.delegates == nil { // it has none
+			continue
+		}
+		v, err := c.value.Eval(env)
+		if err != nil {
+			return nil, err
+		}
+		names, is := c.read(v)
+		if is != "" {
+			return nil, ConfigError("agent.arguments", "%s: %w%s", c.pos, c.wrong(is), HintLine(c.hint()))
+		}
+		switch c.key {
+		case "model":
+			l.Model = names[0]
+		case "tools":
+			l.Tools, l.NeedsTools = names, true
+		case "skills":
+			l.Skills = names
+		case "delegates":
+			if err := c.delegate(l, names, d.delegates); err != nil {
+				return nil, err
+			}
+			delegates = names
+		}
+	}
+	return delegates, nil
+}
+
+// delegate checks the ids of chosen delegates, and takes the approvals of the others from the loop.
+func (c *choice) delegate(l *agentloop.Loop, ids, known []string) error {
+	tools := map[string]string{} // the agent of each
+	for _, id := range ids {
+		tool := agentloop.DelegatePrefix + nameOfOther(id)
+		if !slices.Contains(known, id) {
+			return ConfigError(diagnostics.CodeUnknownAgent, "%s: %s of agent %q: there is no agent %q%s",
+				c.pos, c.key, c.who, id, HintLine(diagnostics.DidYouMean(id, known)))
+		}
+		if other, taken := tools[tool]; taken {
+			return ConfigError("agent.arguments", "%s: %s %q and %q of agent %q would both be the tool %q",
+				c.pos, c.key, other, id, c.who, tool)
+		}
+		tools[tool] = id
+	}
+	l.Approval = maps.Clone(l.Approval)
+	for _, id := range known {
+		if tool := agentloop.DelegatePrefix + nameOfOther(id); tools[tool] == "" {
+			delete(l.Approval, tool)
+		}
 	}
 	return nil
 }
@@ -213,6 +270,9 @@ func (c *choice) hint() string {
 	}
 	if c.key == "skills" {
 		return `such as '${{ inputs.legal ? ["refunds", "law"] : ["refunds"] }}'; none are []`
+	}
+	if c.key == "delegates" {
+		return `such as '${{ inputs.legal ? ["critic", "lawyer"] : ["critic"] }}'; none are []`
 	}
 	return `such as '${{ inputs.write ? ["file.read", "file.write"] : ["file.read"] }}'; none are []`
 }

@@ -304,7 +304,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	outer := c.in
 	if c.in = f; outer != nil {
 		defer func() { c.in = outer }()
-		if r.InTool() {
+		if r.ToolOf() != nil {
 			f.name = outer.name
 		}
 	}
@@ -313,19 +313,19 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 		consts[k.Key] = k.Value.Decoded()
 	}
 	schemas := map[string]any{}
-	for _, in := range r.Inputs {
+	for _, in := range slices.Concat(inputsAround(r), r.Inputs) {
 		schemas[in.Name] = in.SchemaJSON
 	}
 	names := expr.Scope{Inputs: schemas, Consts: consts, Stored: c.stored}
 	names.Hints = knownElsewhere
-	if !r.InTool() { // else its file has done it
+	if r.ToolOf() == nil { // else its file has done it
 		c.defaultWhens(r, names)
 	}
 	src := bodySource{steps: r.Steps, output: r.Output, defaults: r.Defaults, names: names,
 		channels: channelsOf(r), recipe: r}
 	b := c.body(src)
 	c.finally(r.Finally, src, &b)
-	if !r.InTool() {
+	if r.ToolOf() == nil {
 		for _, a := range r.Agents { // also those that no step runs
 			c.declared(r, a.ID, names)
 		}

@@ -100,9 +100,9 @@ type outside struct {
 }
 
 // agentsInGo adds to a set the agents in Go that its step may run: one that the step names, delegates, and all of them
-// where an expression names the agent. It returns them with the tools that they may call.
+// where an expression names one. It returns them with the tools that they may call.
 func (s *stepCompiler) agentsInGo(set *AgentSet, src *recipe.Step) (list []recipe.Agent) {
-	names, any := s.recipe.Outside(src)
+	names, begins, any := s.recipe.Outside(src)
 	for _, id := range value.SortedKeys(s.inGo) {
 		if any && set.Defs[id] == nil {
 			names = append(names, recipe.Name{Text: id, Pos: src.Uses.Pos})
@@ -114,11 +114,11 @@ func (s *stepCompiler) agentsInGo(set *AgentSet, src *recipe.Step) (list []recip
 			continue
 		}
 		set.Defs[n.Text] = &agentDef{Loop: *l}
-		if f := src.With.Field("agent"); any || f != nil && f.Value.Scalar == n.Text {
+		if f := src.With.Field("agent"); begins || f != nil && f.Value.Scalar == n.Text {
 			set.IDs = append(set.IDs, n.Text)
 		}
 		s.useInGo(n, l)
-		list = append(list, toolsInGo(l, s.recipe.InTool()))
+		list = append(list, toolsInGo(l, s.recipe.ToolOf() != nil))
 	}
 	return list
 }
@@ -126,12 +126,12 @@ func (s *stepCompiler) agentsInGo(set *AgentSet, src *recipe.Step) (list []recip
 // handsOff reports whether an agent that a step may begin with can hand off to another. Of a stored recipe's agents in
 // Go that is not known.
 func (c *compiler) handsOff(r *recipe.Recipe, s *recipe.Step) bool {
-	names, any := r.Outside(s)
+	names, begins, _ := r.Outside(s)
 	for id, l := range c.inGo {
 		f := s.With.Field("agent")
 		named := f != nil && f.Value.Scalar == id &&
 			slices.ContainsFunc(names, func(n recipe.Name) bool { return n.Text == id })
-		if (any || named) && (c.stored || len(l.Handoffs) > 0) {
+		if (begins || named) && (c.stored || len(l.Handoffs) > 0) {
 			return true
 		}
 	}

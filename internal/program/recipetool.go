@@ -38,11 +38,19 @@ func (c *compiler) tool(src *recipe.Tool) *Tool {
 		}
 		return nil
 	}
+	around := inputsAround(src.Body.Recipe)
+	for _, own := range src.Body.Recipe.Inputs {
+		if slices.ContainsFunc(around, func(in recipe.Input) bool { return in.Name == own.Name }) {
+			c.errorf(own.Pos, diagnostics.CodeDuplicateName, "choose another name: its steps read both",
+				"tool %q has an input %q, and so has the recipe", src.Name, own.Name)
+			c.lenient()
+		}
+	}
 	sub := c.file(src.Body.Recipe)
 	t := &Tool{src: src, file: sub, Steps: sub.steps}
 	t.Name, t.Description = src.Name, cmp.Or(src.Description, src.Body.Recipe.Description)
 	t.Effect, t.Parameters = runtime.Effect(src.Effect), sub.inputs.parameters()
-	t.Body = machine.Body{Graph: sub.graph, Inputs: func(given any) (map[string]any, error) {
+	t.Body = machine.Body{Graph: sub.graph, Around: sub.around(), Inputs: func(given any) (map[string]any, error) {
 		args, _ := given.(map[string]any)
 		inputs, err := sub.inputs.Check(args)
 		if err != nil {
@@ -52,6 +60,22 @@ func (c *compiler) tool(src *recipe.Tool) *Tool {
 	}}
 	c.tools[src] = t
 	return t
+}
+
+// inputsAround are the inputs of the recipe that defines the tool whose steps the recipe is.
+func inputsAround(r *recipe.Recipe) []recipe.Input {
+	if r.ToolOf() == nil {
+		return nil
+	}
+	return r.ToolOf().Inputs
+}
+
+// around returns their names.
+func (f *file) around() (names []string) {
+	for _, in := range inputsAround(f.recipe) {
+		names = append(names, in.Name)
+	}
+	return names
 }
 
 // parameters is the JSON Schema of the inputs as arguments of a tool.
@@ -125,16 +149,18 @@ func (a *AgentSet) innerCalls() (list []agents.Inner) {
 	return list
 }
 
-// argumentsOf are the arguments of a call as written; nil where an expression gives all of them, or the words of a
-// program.
+// argumentsOf are the arguments of a call as written, without the words of a program if an expression gives some; nil
+// where one gives all arguments.
 func argumentsOf(call *Call) json.RawMessage {
 	if call.With != nil && !call.With.IsMap {
 		return nil
 	}
+	args := argumentsAsWritten(call.With)
 	if argv := call.With.Field("argv"); argv != nil && argv.Value.HasExpression() {
-		return nil
+		m, _ := args.(map[string]any)
+		delete(m, "argv")
 	}
-	text, err := value.JSON(argumentsAsWritten(call.With))
+	text, err := value.JSON(args)
 	if err != nil {
 		return nil
 	}
