@@ -90,7 +90,7 @@ output: ${{ steps.lead.output }}
 		if diff := cmp.Diff(tt.want, out.Output); diff != "" {
 			t.Errorf("%v: output (-want +got)\n%s", tt.who, diff)
 		}
-		if e := out.Error(); e != nil && e.Code != tt.code || e == nil && tt.code != "" {
+		if e := out.Failure(); e != nil && e.Code != tt.code || e == nil && tt.code != "" {
 			t.Errorf("%v: error %v, want %q", tt.who, e, tt.code)
 		}
 	}
