@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +21,7 @@ func (a *app) runCommand() *cobra.Command {
 	var pairs []string
 	var inputsJSON string
 	var queue queueFlags
+	var breaks []string
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Run a recipe",
@@ -28,11 +31,17 @@ func (a *app) runCommand() *cobra.Command {
   braise run demo --input text=@letter.txt
   git diff | braise run review.yaml --input diff=@-
   braise run recipe.yaml --inputs-json '{"n": 3}' --output json
-  braise run recipe.yaml --queue default --label customer=4711`,
+  braise run recipe.yaml --queue default --label customer=4711
+  braise run recipe.yaml --break pay`,
 		Args: oneRecipe,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkCassette(cmd); err != nil {
 				return err
+			}
+			if len(breaks) > 0 {
+				if breaks = strings.Split(strings.Join(breaks, ","), ","); slices.Contains(breaks, "") {
+					return usageError("--break is empty; it is the path of a step, as braise plan shows it")
+				}
 			}
 			if err := queue.read(a, cmd); err != nil {
 				return err
@@ -50,9 +59,9 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			pairs = texts
 			if queue.name != "" {
-				return a.enqueue(cmd, recipePath(args[0]), read, &queue)
+				return a.enqueue(cmd, recipePath(args[0]), read, breaks, &queue)
 			}
-			return a.run(cmd, recipePath(args[0]), read)
+			return a.run(cmd, recipePath(args[0]), read, breaks)
 		},
 	}
 	f := cmd.Flags()
@@ -60,6 +69,7 @@ func (a *app) runCommand() *cobra.Command {
 		"an input as name=value; name=@FILE and name=@- read a file or stdin (repeatable)")
 	f.StringVar(&inputsJSON, "inputs-json", "", "all inputs as a JSON object, or @FILE, or @- for stdin")
 	a.cassetteFlags(cmd)
+	f.StringArrayVar(&breaks, "break", nil, "pause before these steps, by path, with commas between (repeatable)")
 	f.StringVar(&queue.name, "queue", "",
 		"record the run for the workers of a queue, and print its id; nothing is executed")
 	f.StringArrayVar(&queue.labels, "label", nil, "with --queue: a label of the run as key=value (repeatable)")
@@ -97,7 +107,7 @@ func (a *app) checkCassette(cmd *cobra.Command) error {
 //  2. open the store
 //  3. run it, with progress on stderr
 //  4. print the result, and write what was recorded
-func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader) error {
+func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader, breaks []string) error {
 	ctx := cmd.Context()
 	s, err := a.open(ctx, host.Options{Recipe: path, Reporter: silent{}})
 	if err != nil {
@@ -136,7 +146,7 @@ func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader) error
 		}
 		return a.unready(err)
 	}
-	rt.Models = models.Models
+	rt.Models, rt.Breakpoints = models.Models, breaks
 	if url, _, _ := s.host.StoreURL(); url == host.MemoryStore {
 		rt.Store = nil // what would be in it is of no use to anybody once the process has ended
 	}
