@@ -32,7 +32,8 @@ func (a *app) runCommand() *cobra.Command {
   git diff | braise run review.yaml --input diff=@-
   braise run recipe.yaml --inputs-json '{"n": 3}' --output json
   braise run recipe.yaml --queue default --label customer=4711
-  braise run recipe.yaml --break pay`,
+  braise run recipe.yaml --break pay
+  braise run recipe.yaml --dry-run`,
 		Args: oneRecipe,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkCassette(cmd); err != nil {
@@ -42,6 +43,9 @@ func (a *app) runCommand() *cobra.Command {
 				if breaks = strings.Split(strings.Join(breaks, ","), ","); slices.Contains(breaks, "") {
 					return usageError("--break is empty; it is the path of a step, as braise plan shows it")
 				}
+			}
+			if err := a.checkDry(cmd); err != nil {
+				return err
 			}
 			if err := queue.read(a, cmd); err != nil {
 				return err
@@ -70,6 +74,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&inputsJSON, "inputs-json", "", "all inputs as a JSON object, or @FILE, or @- for stdin")
 	a.cassetteFlags(cmd)
 	f.StringArrayVar(&breaks, "break", nil, "pause before these steps, by path, with commas between (repeatable)")
+	f.BoolVar(&a.dry, "dry-run", false, "make calls that only read, and show the others; the run is not kept")
 	f.StringVar(&queue.name, "queue", "",
 		"record the run for the workers of a queue, and print its id; nothing is executed")
 	f.StringArrayVar(&queue.labels, "label", nil, "with --queue: a label of the run as key=value (repeatable)")
@@ -109,7 +114,7 @@ func (a *app) checkCassette(cmd *cobra.Command) error {
 //  4. print the result, and write what was recorded
 func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader, breaks []string) error {
 	ctx := cmd.Context()
-	s, err := a.open(ctx, host.Options{Recipe: path, Reporter: silent{}})
+	s, err := a.open(ctx, host.Options{Recipe: path, Reporter: silent{}, Dry: a.dry})
 	if err != nil {
 		return a.refuse(nil, err)
 	}
@@ -156,12 +161,21 @@ func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader, break
 			return &exitError{host.ExitInternal, err}
 		}
 	}
+	if a.dry {
+		if rt, err = dryRun(rt, wf, path); err != nil {
+			return a.refuse(wf, err)
+		}
+	}
 	s.warnFirst(ctx, wf, *rt)
 	e := execution{"", rt, &workflow.ResumeOptions{Workflow: wf}}
 	out := s.executions(ctx, e, func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 		return wf.Run(ctx, inputs, e.rt)
 	})
 	hintInputs(out, wf.Recipe().Inputs)
+	if a.dry {
+		rt.Store = nil
+		markDry(out)
+	}
 	recordErr := recorder.Close(ctx)
 	err = s.finish(ctx, rt, out, why())
 	if recordErr == nil {

@@ -333,7 +333,11 @@ func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow
 		s.sayHidden()
 	}
 	if !s.quiet && s.output == "human" && !out.StartedAt.IsZero() {
-		fmt.Fprintln(s.stderr, summary(out, status))
+		text := summary(out, status)
+		if s.dry {
+			text = "dry " + text
+		}
+		fmt.Fprintln(s.stderr, text)
 	}
 	return exit(exitCode(out, why))
 }
