@@ -126,11 +126,13 @@ var plan = map[string]room{
 	"serve": {"4", "checkpoint diagnostics history internal/clock internal/guard internal/journal internal/procgroup internal/schema internal/value recipe resume runtime serve/page trace worker workflow",
 		"github.com/prometheus/client_golang/..."},
 
+	"internal/dry": {"4", "adapters/script checkpoint internal/schema internal/value recipe resume retry runtime trace workflow", ""},
+
 	"scenario/scenariotest": {"4", "scenario", ""},
 	"internal/terminal":     {"1", "trace internal/value", ""},
 
 	"cmd/braise": {"5", "internal/command", ""},
-	"internal/command": {"5", "diagnostics trace checkpoint internal/clock internal/value internal/schema internal/regular resume runtime recipe workflow history host adapters/memory" +
+	"internal/command": {"5", "diagnostics trace checkpoint internal/clock internal/value internal/schema internal/dry internal/regular resume runtime recipe workflow history host adapters/memory" +
 		" checkpoint/state internal/terminal scenario serve worker trace/oteltrace recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 

@@ -96,6 +96,7 @@ const (
 	CodeRollbackFailed  Code = "rollback.failed"          // what a step did could not be undone
 	CodeFinallyFailed   Code = "finally.failed"           // steps of finally failed, which changes nothing for the run
 	CodeStoreClock      Code = "store.clock"              // the clock of the store cannot be read
+	CodeDryRun          Code = "run.dry"                  // calls with an effect were not made
 	CodeNotifyFailed    Code = "notify.failed"            // somebody was not notified of a pause or an end
 	CodePartialHistory  Code = "history.partial"          // a journal that cannot be replayed shows only some steps
 )

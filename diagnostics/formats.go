@@ -222,6 +222,7 @@ var summaries = map[Code]string{
 	CodeChanged:         "A run began with another definition of its recipe.",
 	CodeNoResume:        "A run may wait for an answer, and there is no resume adapter.",
 	CodeStoreClock:      "The clock of the store cannot be read.",
+	CodeDryRun:          "The run was a dry run.",
 	CodeNotifyFailed:    "A notification about a run failed.",
 	CodePartialHistory:  "What is shown of a run is only what its records tell.",
 	CodeQuestionChanged: "An answer is for another question than is asked now.",

@@ -181,7 +181,9 @@ func (r *journalLog) opened(rec checkpoint.Record, what *journal.PauseOpened) {
 	if what.Agent != nil { // it may be a child of the step's agent that waits
 		of.Path = what.Agent.Step
 	}
-	if r.begin(of); r.onlyWaits(of.Path) && r.began[of.Path].IsZero() {
+	if past.AtBreakpoint(&what.Pause) {
+		r.place(of)
+	} else if r.begin(of); r.onlyWaits(of.Path) && r.began[of.Path].IsZero() {
 		r.began[of.Path] = rec.At
 	}
 	r.steps[r.index[of.Path]].Status = "waiting"
@@ -348,8 +350,11 @@ func (r *journalLog) answered(rec checkpoint.Record, what *journal.PauseAnswered
 	if _, known := r.index[rec.Path]; !known {
 		return
 	}
-	r.steps[r.index[rec.Path]].Status = "running"
-	switch {
+	step := &r.steps[r.index[rec.Path]]
+	step.Status = "running"
+	switch p := r.pauses[what.Pause]; {
+	case past.AtBreakpoint(&p): // it has not begun
+		step.Status = ""
 	case what.Next == resume.Failed:
 		r.end(rec, &failure{"pause.expired", "nobody answered in time"}, nil)
 	case r.onlyWaits(rec.Path):

@@ -37,6 +37,8 @@ type Options struct {
 	Store string
 	// Look opens the store only if it exists: a missing one counts as empty, and is not made.
 	Look bool
+	// Dry is Look for a program that keeps no runs: that there is no store is no news then.
+	Dry bool
 	// StoreOnly is for programs that only look into the store: the configuration is read only if it may say where the
 	// store is, and of its models only the names. Nothing can be run.
 	StoreOnly bool
@@ -193,12 +195,15 @@ func (h *Host) Store(ctx context.Context) (checkpoint.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	open := OpenStore
-	if h.opts.Look {
+	looks := h.opts.Look || h.opts.Dry
+	if looks {
 		open = FindStore
 	}
 	store, err := open(ctx, url, dir)
-	if h.opts.Look && errors.Is(err, fs.ErrNotExist) {
-		h.warn("there is no store yet: " + url)
+	if looks && errors.Is(err, fs.ErrNotExist) {
+		if !h.opts.Dry {
+			h.warn("there is no store yet: " + url)
+		}
 		store, err = &checkpoint.Memory{}, nil
 	}
 	if err != nil {

@@ -77,6 +77,7 @@ var exitCodes = map[string]int{
 	"config secret.tooShort":          ExitInvalid,
 	"config input.invalid":            ExitInvalid,
 	"config fork.unknownStep":         ExitInvalid,
+	"config breakpoint.unknownStep":   ExitInvalid,
 	"config fork.computed":            ExitInvalid,
 	"config answer.unfit":             ExitInvalid,
 	"confirmation answer.notAllowed":  ExitConflict,

@@ -60,6 +60,11 @@ type Runtime struct {
 	// Interrupt says what a pause does to the steps that have finished. It is fixed when a run begins.
 	// "" is resume.Continue.
 	Interrupt resume.Interrupt
+	// Breakpoints are the paths of steps, as plans have them, before which a run pauses: both/left/ask. The pause is of
+	// the kind system, with the reason breakpoint; the decision continue ends it. A path may have the number of an item
+	// or a round, as runs have them: each[2], talk#1/turn. They are fixed when a run begins or is put into a queue, and
+	// a fork has those of the other run. A path that the plan lacks is breakpoint.unknownStep. nil: none.
+	Breakpoints []string
 
 	// of this run: takes precedence over what steps set, see docs/retry.md; nil: nothing
 	Retry         retry.Policies

@@ -167,7 +167,7 @@ func (c *crashChild) reached(name string) {
 // run does what is left to do.
 func (c *crashChild) run(ctx context.Context, wf *workflow.Workflow) (result crashResult) {
 	c.rt = &runtime.Runtime{
-		Store: c.store, Resume: resume.PassThrough{}, Interrupt: c.recipe.interrupt, By: "ada", Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
+		Store: c.store, Resume: resume.PassThrough{}, Interrupt: c.recipe.interrupt, Breakpoints: c.recipe.breaks, By: "ada", Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
 		Tools:     []runtime.Tool{c.tool("read", runtime.ReadOnly), c.tool("idempotent", runtime.Idempotent), c.tool("external", ""), c.tool("gate", "")},
 		Retriever: shelf(c.retrieve),
 		OnPause:   c.noteToken,
@@ -263,7 +263,7 @@ func (c *crashChild) goOn(ctx context.Context, p resume.Pause) *workflow.Outcome
 			answer["decision"] = "fail"
 		case stands:
 			answer = map[string]any{"decision": "result", "form": resultOf(p.Step)}
-			if planned, ok := c.recipe.answers[p.Step].(map[string]any); ok { // of a tool that asked before
+			if planned, ok := c.recipe.answers[p.Step].(map[string]any); ok && c.recipe.breaks == nil { // of a tool that asked before
 				answer["form"] = planned["decision"]
 			}
 		}

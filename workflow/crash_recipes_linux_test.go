@@ -20,6 +20,7 @@ type crashRecipe struct {
 	files     map[string]string // that it names
 	script    string            // of model m
 	interrupt resume.Interrupt
+	breaks    []string          // breakpoints
 	answers   map[string]any    // by the step that waits, or by the pause
 	channels  map[string]string // by the step that receives what is sent from outside
 	early     map[string]any    // sent at the first pause, by channel: nobody waits for it yet
@@ -51,7 +52,7 @@ func always(want crashWant) func(*testing.T, []checkpoint.Record, []effect) cras
 func did(path string) any { return map[string]any{"did": path} }
 
 // crashRecipes combine the kinds, so that few walks cover all of them.
-var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed, crashSignals, crashCancelled, crashTalk, crashFinally, crashFinallyCancelled, crashTools, crashShown, crashKept, crashChosen}
+var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed, crashSignals, crashCancelled, crashTalk, crashFinally, crashFinallyCancelled, crashTools, crashShown, crashKept, crashChosen, crashBreaks}
 
 func crashRecipeNamed(name string) *crashRecipe {
 	all := append(slices.Clone(crashRecipes), crashItems, crashQuestion)
@@ -124,6 +125,30 @@ output: ["${{ map(steps.check.messages, .text) }}", "${{ steps.name.output }}", 
 		"look": {"charge"}, "book": {"charge", "look"}, "draft": {"book"}, "each[0]": {"draft"}, "each[1]": {"draft"}, "each[2]": {"draft"},
 		"left": {"each[0]", "each[1]", "each[2]"}, "right": {"each[0]", "each[1]", "each[2]"}, "on": {"left"}, "check": {"on", "right"}, "send": {"check"},
 	},
+}
+
+// A run pauses before a call, before a step with a body and before one of its items.
+var crashBreaks = &crashRecipe{
+	name: "breaks", breaks: []string{"charge", "each", "each[1]/do", "send"},
+	text: `steps:
+  charge: {uses: fx.external, with: {as: charge}}
+  each:
+    uses: recipe
+    needs: [charge]
+    foreach: {in: [a, b], as: item}
+    with: {steps: {do: {uses: fx.external, with: {as: "each[${{ index }}]/do"}}}, output: "${{ steps.do.output }}"}
+  total: {uses: set, with: "${{ len(steps.each.output) }}"}
+  send: {uses: fx.external, needs: [total], with: {as: send}}
+output: ${{ steps.total.output }}
+`,
+	answers: map[string]any{"charge": decided("continue"), "each": decided("continue"), "each[1]/do": decided("continue"), "send": decided("continue")},
+	want: always(crashWant{
+		output:   2.,
+		artefact: map[string]any{"charge": did("charge"), "each": []any{did("each[0]/do"), did("each[1]/do")}, "total": 2., "send": did("send")},
+		effects:  map[string]string{"charge": "external", "each[0]/do": "external", "each[1]/do": "external", "send": "external"},
+		answers:  []string{"charge", "each", "each[1]/do", "send"},
+	}),
+	order: map[string][]string{"each[0]/do": {"charge"}, "each[1]/do": {"charge"}, "send": {"each[0]/do", "each[1]/do"}},
 }
 
 // A person talks with an agent: each round of a loop hands on what was said. What is kept for later runs is written once.

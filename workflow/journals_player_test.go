@@ -33,6 +33,7 @@ type journalLeg struct {
 
 	Inputs    anyJSON          // run, fork
 	Interrupt resume.Interrupt // run
+	Breaks    []string         // run: breakpoints
 	Recipe    string           // the file; "": recipe.yaml of a new run, else what the store has
 	Pause     string           // answer
 	Input     anyJSON          // answer
@@ -184,7 +185,7 @@ func (p *journalPlayer) do(ctx context.Context, t *testing.T) []*workflow.Outcom
 		if leg.Recipe != "" {
 			file = leg.Recipe
 		}
-		rt.Interrupt = leg.Interrupt
+		rt.Interrupt, rt.Breakpoints = leg.Interrupt, leg.Breaks
 		out, _ = p.load(t, file).Run(ctx, leg.Inputs.object(), rt)
 	case "recover":
 		out, _ = workflow.Recover(ctx, p.run, rt, opts)

@@ -97,6 +97,24 @@ var onceRows = []onceRow{
 	{"", "a call that asks", "{uses: test.gate, with: {n: 1}}", ""},
 	{"", "a condition", "{uses: test.act, when: 'false'}", ""},
 	{"", "a tool of the recipe", "{uses: own.book}", agentsOnce},
+	{"set", "at breakpoints: x pay", "{uses: set, with: 1}", ""},
+	{"model", "at breakpoints: x pay", "{uses: model, with: {model: m, prompt: hi}}", ""},
+	{"human", "at breakpoints: x pay", "{uses: human, with: {prompt: Go?}}", ""},
+	{"wait", "at breakpoints: x pay", "{uses: wait, with: {duration: 1h}}", ""},
+	{"say", "at breakpoints: x pay", "{uses: say, with: {text: hello}}", ""},
+	{"agent", "at breakpoints: x pay", "{uses: agent, with: {agent: caller, prompt: hi}}", agentsOnce},
+	{"receive", "at breakpoints: x pay", "{uses: receive, with: {channel: go}}", "channels: {go: queue}\n"},
+	{"recipe", "at breakpoints: x x/c x/h pay", "{uses: recipe, with: {steps: {c: {uses: test.act}, h: {uses: human, needs: [c], with: {prompt: Go?}}}}}", ""},
+	{"loop", "at breakpoints: x x/c pay", "{uses: loop, with: {max_iterations: 2, steps: {c: {uses: test.act}}}}", ""},
+	{"loop", "at breakpoints: x#2/c", "{uses: loop, with: {max_iterations: 2, wait: 1h, steps: {c: {uses: test.act}}}}", ""},
+	{"fork", "at breakpoints: x/a/c x/b/w pay", "{uses: fork, with: {branches: {a: {steps: {c: {uses: test.act}}}, b: {steps: {w: {uses: wait, with: {duration: 1h}}}}}}}", ""},
+	{"fork", "a race, at breakpoints: x/b/d pay", "{uses: fork, with: {mode: race, branches: {a: {steps: {c: {uses: test.act}}}, b: {steps: {d: {uses: test.slow}}}}}}", ""},
+	{"switch", "at breakpoints: x/a/w pay", "{uses: switch, with: {cases: [{name: a, when: 'true', steps: {w: {uses: wait, with: {duration: 1h}}}}]}}", ""},
+	{"", "a call, at breakpoints: x pay", "{uses: test.act}", ""},
+	{"", "items, at breakpoints: x x[1] pay", "{uses: test.act, foreach: {in: [1, 2, 3], max_parallel: 1}}", ""},
+	{"", "items that fail, at breakpoints: x[1] pay", "{uses: test.bad, on_error: continue, foreach: {in: [1, 2, 3]}}", ""},
+	{"", "a call that asks, at breakpoints: x pay", "{uses: test.gate, with: {n: 1}}", ""},
+	{"", "a condition, at breakpoints: x pay", "{uses: test.act, when: 'false'}", ""},
 }
 
 // A hook denies a step of each kind, and one step with items. The run continues without them.
@@ -138,13 +156,15 @@ func (r *onceRow) recipe() string {
 
 // payer is what the recipe of the row calls.
 func (r *onceRow) payer() *payer {
-	return &payer{store: &checkpoint.Memory{}, pass: time.Sleep, denied: r.name == "denied"}
+	_, breaks, _ := strings.Cut(r.name, "at breakpoints: ")
+	return &payer{store: &checkpoint.Memory{}, pass: time.Sleep, denied: r.name == "denied", breaks: strings.Fields(breaks)}
 }
 
 // payer is what the recipes of onceRows call, and counts the payments.
 type payer struct {
 	paid, ended, flaky int
 	denied             bool // a hook denies x
+	breaks             []string
 	store              *checkpoint.Memory
 	pass               func(time.Duration) // in the time of a bubble
 }
@@ -162,7 +182,7 @@ func (p *payer) runtime(store checkpoint.Store) *runtime.Runtime {
 	slow.ToolSpec.Effect = runtime.Idempotent
 	act := runtimetest.NewTool("test.act", func(context.Context, json.RawMessage) (any, error) { return 1, nil })
 	act.ToolSpec.Effect = runtime.Idempotent
-	rt := &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: []runtime.Tool{
+	rt := &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Breakpoints: p.breaks, Tools: []runtime.Tool{
 		tool("test.pay", func(context.Context, map[string]any) (any, error) { p.paid++; return "paid", nil }),
 		tool("test.last", func(context.Context, map[string]any) (any, error) { p.ended++; return nil, nil }),
 		tool("test.bad", func(context.Context, map[string]any) (any, error) { return nil, errors.New("bad") }),
@@ -239,6 +259,8 @@ func (p *payer) goOn(t *testing.T, out *workflow.Outcome, rt *runtime.Runtime, u
 			p.pass(time.Until(due))
 			next, _ := workflow.Recover(t.Context(), out.RunID, rt, nil)
 			out = next
+		case q.Reason == "breakpoint":
+			out, _ = workflow.Resume(t.Context(), q.Token, map[string]any{"decision": "continue"}, rt, nil)
 		case q.Kind == resume.External:
 			out, _ = workflow.Resume(t.Context(), q.Token, "it", rt, nil)
 		case q.Decisions == nil:

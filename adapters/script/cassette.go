@@ -357,8 +357,11 @@ func (c *Cassette) Model(name string) runtime.Model {
 		}
 		return resp, nil
 	}
-	return &answering{about, ask}
+	return fromCassette{&answering{about, ask}}
 }
+
+// fromCassette is a model of a cassette.
+type fromCassette struct{ *answering }
 
 // first is the error of a request that has no answer. An agent whose child had none is told the same: what it
 // asks next differs because of that.

@@ -111,6 +111,68 @@ func (p *Played) has(name string) bool {
 	})
 }
 
+// Answer answers a call of a tool with the turn that the arguments or the number of the call select; false: there is
+// none.
+func (p *Played) Answer(
+	ctx context.Context, tool string, args json.RawMessage,
+) (result json.RawMessage, ok bool, err error) {
+	t, err := p.turn(ctx, tool, args)
+	switch {
+	case err != nil:
+		return nil, true, &retry.Failure{Err: err}
+	case t == nil:
+		return nil, false, nil
+	}
+	if err := wait(ctx, t.delay); err != nil {
+		return nil, true, err
+	}
+	if t.failure != nil {
+		f := *t.failure
+		return nil, true, &f
+	}
+	return slices.Clone(t.result), true, nil
+}
+
+// turn is the answer to a call; nil: there is none.
+func (p *Played) turn(ctx context.Context, name string, args json.RawMessage) (*toolTurn, error) {
+	got, err := value.Decode(args)
+	if err != nil {
+		return nil, err
+	}
+	call, _ := runtime.CallOf(ctx)
+	s, step := p.script, call.Step
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[name]++
+	p.byStep[step]++
+	for i := range s.matches {
+		m := &s.matches[i]
+		if (m.tool == "" || m.tool == name) && (m.step == "" || m.step == step) && has(got, m.args) {
+			return p.answer(&m.turn, step, got)
+		}
+	}
+	turns, n := s.turns[name], p.calls[name]
+	if own, ok := s.steps[step]; ok {
+		turns, n = own, p.byStep[step]
+	}
+	if n > len(turns) {
+		return nil, nil
+	}
+	return p.answer(&turns[n-1], step, got)
+}
+
+// missing is the error for a call without an answer.
+func (p *Played) missing(ctx context.Context, name string, args json.RawMessage) error {
+	call, _ := runtime.CallOf(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := fmt.Errorf("%s: there is no answer for call %d of tool %q, call %d by step %q, with the arguments %s"+
+		"\n  hint: %s", p.script.file, p.calls[name], name, p.byStep[call.Step], call.Step, args,
+		p.script.close(name, call.Step))
+	p.problems = append(p.problems, err.Error())
+	return &retry.Failure{Err: err}
+}
+
 // actor is a tool for which the script answers.
 type actor struct {
 	*Played
@@ -119,50 +181,13 @@ type actor struct {
 
 func (a *actor) Spec() runtime.ToolSpec { return a.shown }
 
-// Call answers with the turn that the arguments or the number of the call select.
+// Call answers as the script does.
 func (a *actor) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-	t, err := a.turn(ctx, args)
-	if err != nil {
-		return nil, &retry.Failure{Err: err}
+	result, ok, err := a.Answer(ctx, a.shown.Name, args)
+	if !ok {
+		return nil, a.missing(ctx, a.shown.Name, args)
 	}
-	if err := wait(ctx, t.delay); err != nil {
-		return nil, err
-	}
-	if t.failure != nil {
-		f := *t.failure
-		return nil, &f
-	}
-	return slices.Clone(t.result), nil
-}
-
-func (a *actor) turn(ctx context.Context, args json.RawMessage) (*toolTurn, error) {
-	got, err := value.Decode(args)
-	if err != nil {
-		return nil, err
-	}
-	call, _ := runtime.CallOf(ctx)
-	s, name, step := a.script, a.shown.Name, call.Step
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.calls[name]++
-	a.byStep[step]++
-	for i := range s.matches {
-		m := &s.matches[i]
-		if (m.tool == "" || m.tool == name) && (m.step == "" || m.step == step) && has(got, m.args) {
-			return a.answer(&m.turn, step, got)
-		}
-	}
-	turns, n := s.turns[name], a.calls[name]
-	if own, ok := s.steps[step]; ok {
-		turns, n = own, a.byStep[step]
-	}
-	if n <= len(turns) {
-		return a.answer(&turns[n-1], step, got)
-	}
-	err = fmt.Errorf("%s: there is no answer for call %d of tool %q, call %d by step %q, with the arguments %s"+
-		"\n  hint: %s", s.file, a.calls[name], name, a.byStep[step], step, args, s.close(name, step))
-	a.problems = append(a.problems, err.Error())
-	return nil, err
+	return result, err
 }
 
 // answer takes a turn, whose expectation has to fit.

@@ -83,6 +83,15 @@ var about = runtime.Metadata{Retry: &retry.Metadata{Restartable: true},
 // Metadata says that it takes all options, and that a stream that broke may be opened again.
 func (m *Model) Metadata() runtime.Metadata { return about }
 
+// Answers reports whether a model is a script or a cassette, so that it asks nobody.
+func Answers(m runtime.Model) bool {
+	switch m.(type) {
+	case *Model, fromCassette:
+		return true
+	}
+	return false
+}
+
 // Generate answers with the turn that the request's content or position selects. It fails without
 // a retry reason when there is none, or when the request is not what the turn expects.
 func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {

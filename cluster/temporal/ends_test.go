@@ -181,6 +181,7 @@ func TestRefused(t *testing.T) {
 		{"a hook of steps", runtime.Runtime{Plugins: hook(runtime.StepBefore)}, "cluster.hooks"},
 		{"a hook of runs", runtime.Runtime{Plugins: hook(runtime.RunFinish)}, "cluster.hooks"},
 		{"an adapter for answers", runtime.Runtime{Resume: changes{}}, "cluster.unsupported"},
+		{"breakpoints", runtime.Runtime{Breakpoints: []string{"pay"}}, "cluster.unsupported"},
 		{"a limit of a day", runtime.Runtime{Budget: runtime.Budget{PerLabel: map[string]float64{"a": 1}}}, "cluster.unsupported"},
 	} {
 		if _, err := NewWorker(nil, &tt.rt, nil); codeOf(err) != tt.code {

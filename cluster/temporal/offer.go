@@ -186,6 +186,10 @@ func unsupported(rt *runtime.Runtime) error {
 				"\n  hint: set Runtime.Resume to resume.PassThrough{}")
 		}
 	}
+	if len(rt.Breakpoints) > 0 {
+		return clusterError("cluster.unsupported", "a run on a cluster has no breakpoints"+
+			"\n  hint: leave Runtime.Breakpoints empty")
+	}
 	if rt.Budget.Daily() {
 		return clusterError("cluster.unsupported",
 			"limits of a day are kept in a store, which runs on a cluster do not have"+

@@ -34,7 +34,7 @@ func (a *app) askCommand() *cobra.Command {
 				return usageError("the text that %s is asked is empty", args[0])
 			}
 			return a.run(cmd, args[0],
-				func(wf *workflow.Workflow) (map[string]any, error) { return wf.ParseInputs(pairs) })
+				func(wf *workflow.Workflow) (map[string]any, error) { return wf.ParseInputs(pairs) }, nil)
 		},
 	}
 	a.cassetteFlags(cmd)

@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/recipes"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/workflow"
 )
 
 // completer finds what an argument or the value of a flag may be. What cannot be found out completes nothing.
@@ -44,7 +45,8 @@ func (a *app) addCompletion(root *cobra.Command) {
 		"init --template": words(recipes.Names()...), "init --provider": words(providerNames()...),
 		"plan --format":     words(planFormats...),
 		"plan --direction":  words("TB", "LR"),
-		"validate --format": words(validateFormats...), "run --input": a.completeInputs,
+		"validate --format": words(validateFormats...),
+		"run --input":       a.completeInputs, "run --break": a.completePlanned,
 		"runs fork --at": a.completeSteps, "runs list --status": words(statuses()...),
 		"runs stats --status": words(statuses()...), "runs stats --by": words(groups()...),
 		"runs prune --status": words(statuses()[2:]...), "runs answer --decision": a.completeDecisions,
@@ -145,6 +147,25 @@ func (a *app) completeInputs(_ *cobra.Command, args []string, word string) ([]st
 		list = append(list, described(input.Name+"=", about))
 	}
 	return list, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}
+
+// completePlanned completes the paths of the steps of the recipe that the command line names.
+func (a *app) completePlanned(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var list []string
+	if r, err := host.LoadRecipe(recipeArgument(args)); err == nil {
+		if wf, err := workflow.Compile(r, nil); err == nil {
+			list = planned(list, wf.Plan().Steps)
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// planned adds the paths of steps, those of their bodies behind them.
+func planned(list []string, steps []workflow.PlanStep) []string {
+	for _, s := range steps {
+		list = planned(append(list, described(s.ID, s.Uses)), s.Body)
+	}
+	return list
 }
 
 // recipeArgument is the path of the recipe that the arguments so far name; "" if they name none.

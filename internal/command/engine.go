@@ -99,7 +99,7 @@ var onStores = []string{"serve", "runs sweep", "runs fork", "runs prune", "runs 
 
 // notOnEngines are the flags that change what a process does that executes a run itself.
 var notOnEngines = []string{"record", "replay", "queue", "label", "model", "max-parallel", "strict", "recipe",
-	"accept-changed", "force", "incomplete"}
+	"accept-changed", "force", "incomplete", "break", "dry-run"}
 
 // unsupported is the error of what an engine cannot do. Nothing has run.
 func unsupported(what, hint string) error {

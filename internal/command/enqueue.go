@@ -50,7 +50,9 @@ func labelsOf(texts []string) (labels map[string]string, err error) {
 }
 
 // enqueue records a run for the workers of a queue, and prints its id.
-func (a *app) enqueue(cmd *cobra.Command, path string, readInputs inputReader, q *queueFlags) error {
+func (a *app) enqueue(
+	cmd *cobra.Command, path string, readInputs inputReader, breaks []string, q *queueFlags,
+) error {
 	ctx := cmd.Context()
 	s, err := a.open(ctx, host.Options{Recipe: path, Reporter: silent{}})
 	if err != nil {
@@ -79,6 +81,7 @@ func (a *app) enqueue(cmd *cobra.Command, path string, readInputs inputReader, q
 	if err != nil {
 		return a.unready(err)
 	}
+	rt.Breakpoints = breaks
 	runID, err := wf.Enqueue(ctx, inputs, rt, &workflow.EnqueueOptions{Queue: q.name, Labels: q.parsed})
 	if err != nil {
 		out := s.host.Explain(host.Failed("", err))

@@ -18,7 +18,7 @@ import (
 // where a server answers; "": messages have no links.
 func (s *session) notifier(store checkpoint.Store, url string) (*worker.Notifier, error) {
 	list, dir, err := s.host.Notify()
-	if err != nil || len(list) == 0 || store == nil {
+	if err != nil || len(list) == 0 || store == nil || s.dry {
 		return nil, err
 	}
 	n := &worker.Notifier{Store: store, Client: &http.Client{Transport: builtin.Transport(s.host.AllowsPrivate())},

@@ -270,7 +270,11 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 		}
 	}
 	if rt.Store == nil && s.cluster == nil {
-		fmt.Fprintln(s.stderr, "  with --store memory: it can only be answered at a terminal")
+		what := "with --store memory: it"
+		if s.dry {
+			what = "a dry run"
+		}
+		fmt.Fprintf(s.stderr, "  %s can only be answered at a terminal\n", what)
 		return
 	}
 	s.sayHidden()

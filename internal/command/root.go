@@ -35,6 +35,7 @@ type flags struct {
 	runID       string
 	record      string // of the command run
 	replay      string // of the command run
+	dry         bool   // likewise: nothing with an effect is called
 	models      []string
 	maxParallel int
 	strict      bool

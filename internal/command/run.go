@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +21,7 @@ func (a *app) runCommand() *cobra.Command {
 	var pairs []string
 	var inputsJSON string
 	var queue queueFlags
+	var breaks []string
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Run a recipe",
@@ -28,10 +31,20 @@ func (a *app) runCommand() *cobra.Command {
   braise run demo --input text=@letter.txt
   git diff | braise run review.yaml --input diff=@-
   braise run recipe.yaml --inputs-json '{"n": 3}' --output json
-  braise run recipe.yaml --queue default --label customer=4711`,
+  braise run recipe.yaml --queue default --label customer=4711
+  braise run recipe.yaml --break pay
+  braise run recipe.yaml --dry-run`,
 		Args: oneRecipe,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkCassette(cmd); err != nil {
+				return err
+			}
+			if len(breaks) > 0 {
+				if breaks = strings.Split(strings.Join(breaks, ","), ","); slices.Contains(breaks, "") {
+					return usageError("--break is empty; it is the path of a step, as braise plan shows it")
+				}
+			}
+			if err := a.checkDry(cmd); err != nil {
 				return err
 			}
 			if err := queue.read(a, cmd); err != nil {
@@ -50,9 +63,9 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			pairs = texts
 			if queue.name != "" {
-				return a.enqueue(cmd, recipePath(args[0]), read, &queue)
+				return a.enqueue(cmd, recipePath(args[0]), read, breaks, &queue)
 			}
-			return a.run(cmd, recipePath(args[0]), read)
+			return a.run(cmd, recipePath(args[0]), read, breaks)
 		},
 	}
 	f := cmd.Flags()
@@ -60,6 +73,8 @@ func (a *app) runCommand() *cobra.Command {
 		"an input as name=value; name=@FILE and name=@- read a file or stdin (repeatable)")
 	f.StringVar(&inputsJSON, "inputs-json", "", "all inputs as a JSON object, or @FILE, or @- for stdin")
 	a.cassetteFlags(cmd)
+	f.StringArrayVar(&breaks, "break", nil, "pause before these steps, by path, with commas between (repeatable)")
+	f.BoolVar(&a.dry, "dry-run", false, "make calls that only read, and show the others; the run is not kept")
 	f.StringVar(&queue.name, "queue", "",
 		"record the run for the workers of a queue, and print its id; nothing is executed")
 	f.StringArrayVar(&queue.labels, "label", nil, "with --queue: a label of the run as key=value (repeatable)")
@@ -97,9 +112,9 @@ func (a *app) checkCassette(cmd *cobra.Command) error {
 //  2. open the store
 //  3. run it, with progress on stderr
 //  4. print the result, and write what was recorded
-func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader) error {
+func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader, breaks []string) error {
 	ctx := cmd.Context()
-	s, err := a.open(ctx, host.Options{Recipe: path, Reporter: silent{}})
+	s, err := a.open(ctx, host.Options{Recipe: path, Reporter: silent{}, Dry: a.dry})
 	if err != nil {
 		return a.refuse(nil, err)
 	}
@@ -136,7 +151,7 @@ func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader) error
 		}
 		return a.unready(err)
 	}
-	rt.Models = models.Models
+	rt.Models, rt.Breakpoints = models.Models, breaks
 	if url, _, _ := s.host.StoreURL(); url == host.MemoryStore {
 		rt.Store = nil // what would be in it is of no use to anybody once the process has ended
 	}
@@ -146,12 +161,21 @@ func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader) error
 			return &exitError{host.ExitInternal, err}
 		}
 	}
+	if a.dry {
+		if rt, err = dryRun(rt, wf, path); err != nil {
+			return a.refuse(wf, err)
+		}
+	}
 	s.warnFirst(ctx, wf, *rt)
 	e := execution{"", rt, &workflow.ResumeOptions{Workflow: wf}}
 	out := s.executions(ctx, e, func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 		return wf.Run(ctx, inputs, e.rt)
 	})
 	hintInputs(out, wf.Recipe().Inputs)
+	if a.dry {
+		rt.Store = nil
+		markDry(out)
+	}
 	recordErr := recorder.Close(ctx)
 	err = s.finish(ctx, rt, out, why())
 	if recordErr == nil {

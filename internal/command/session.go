@@ -203,7 +203,7 @@ func (s *session) executions(ctx context.Context, e execution, first first) (out
 		e.runID = out.RunID
 		tokens.Note(out.Pauses)
 		if i := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool {
-			return p.Kind == resume.Human && s.mayAnswer(ctx, e, &p)
+			return (p.Kind == resume.Human || atBreakpoint(&p)) && s.mayAnswer(ctx, e, &p)
 		}); i >= 0 {
 			answer, ok := s.ask(ctx, out.Pauses[i])
 			if !ok {
@@ -224,6 +224,9 @@ func (s *session) executions(ctx context.Context, e execution, first first) (out
 	}
 	return out
 }
+
+// atBreakpoint reports whether a pause is there because of --break.
+func atBreakpoint(p *resume.Pause) bool { return p.Kind == resume.System && p.Reason == "breakpoint" }
 
 // mayAnswer reports whether the person at the terminal may answer a pause.
 func (s *session) mayAnswer(ctx context.Context, e execution, p *resume.Pause) bool {
@@ -330,7 +333,11 @@ func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow
 		s.sayHidden()
 	}
 	if !s.quiet && s.output == "human" && !out.StartedAt.IsZero() {
-		fmt.Fprintln(s.stderr, summary(out, status))
+		text := summary(out, status)
+		if s.dry {
+			text = "dry " + text
+		}
+		fmt.Fprintln(s.stderr, text)
 	}
 	return exit(exitCode(out, why))
 }

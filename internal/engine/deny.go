@@ -59,7 +59,8 @@ func askedLater(t *machine.Task) bool {
 // denies it.
 func (r *Run) deniedNow(c machine.Command) bool {
 	t := c.Task
-	if c.Op != machine.Start && c.Op != machine.Open || c.Again || t.Entered() || r.agents[t] != nil {
+	if c.Op != machine.Start && c.Op != machine.Open || t.AtBreakpoint() || c.Again || t.Entered() ||
+		r.agents[t] != nil {
 		return false
 	}
 	if _, begun := r.past.unsure[t]; begun {

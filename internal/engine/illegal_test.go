@@ -146,13 +146,14 @@ func drawWhat(t *rapid.T, own, all []journal.Event) journal.What {
 	answer := map[string]any{"decision": decision, "form": map[string]any{"tokens": int64(500)}}
 	opened := resume.Pause{ID: pause, Step: path, Kind: resume.System, Reason: journal.Indeterminate}
 	return rapid.SampledFrom([]journal.What{
-		nil, journal.Created{}, journal.Begun{Parallel: 3}, journal.Execution{Owner: "x", Worked: 1, Parallel: 2}, journal.CallBegun{Ordinal: 1}, journal.CallFiles{Files: []journal.File{{Path: "x"}}}, journal.CallEnded{Output: "x"},
+		nil, journal.Created{}, journal.Begun{Parallel: 3}, journal.Breakpoints{Steps: []string{path}}, journal.Execution{Owner: "x", Worked: 1, Parallel: 2}, journal.CallBegun{Ordinal: 1}, journal.CallFiles{Files: []journal.File{{Path: "x"}}}, journal.CallEnded{Output: "x"},
 		journal.CallEnded{Failure: failure, Unknown: true, Why: "x"}, journal.CallGiven{Output: "x"},
 		journal.TimerDue{}, journal.TimerDue{Timer: machine.Grace}, journal.TimerDue{Timer: 200},
 		journal.WaitOver{Output: "x"}, journal.WaitOver{Failure: failure}, journal.Said{Text: "x"}, journal.StepDenied{}, journal.StepDenied{Failure: failure}, journal.AgentEvents{Waits: true},
 		journal.AgentEvents{Events: []agents.Event{{Seq: 7, Kind: agents.ModelEnded}}},
 		journal.AgentEvents{Calls: []journal.Drawn{{Model: "fast", N: -1}, {Model: "fast", N: 9}},
 			Used: journal.Amount{Tokens: 9}},
+		journal.PauseOpened{Pause: resume.Pause{ID: pause, Step: path, Kind: resume.System, Reason: journal.Breakpoint}},
 		journal.PauseOpened{Pause: opened}, journal.PauseOpened{Pause: opened,
 			Agent: &journal.AgentPause{Step: path, Pause: "x", Place: "y"}},
 		journal.PauseAnswered{Pause: pause, Next: resume.Answered, Answer: answer},

@@ -109,7 +109,7 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 		return nil, err
 	}
 	call, _ := t.Node().Adapter.(*program.Call)
-	waits := t.Status() == machine.Waiting
+	waits := t.Status() == machine.Waiting && !t.AtBreakpoint()
 	ok := false
 	switch what := e.What.(type) {
 	case journal.StepDenied:
@@ -124,6 +124,8 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 		ok = r.underWay(t) && call.Kind == program.AgentCall
 	case journal.PauseOpened:
 		switch {
+		case t.AtBreakpoint():
+			ok = what.Agent == nil && what.Pause.Reason != journal.Indeterminate
 		case what.Agent != nil:
 			ok = r.underWay(t) && call.Kind == program.AgentCall
 		case call == nil:

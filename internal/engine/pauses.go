@@ -121,6 +121,10 @@ func (r *Run) openWait(c machine.Command) {
 	if t.Status() != machine.Waiting {
 		return // the task has ended meanwhile
 	}
+	if t.AtBreakpoint() {
+		r.openBreak(t)
+		return
+	}
 	if t.Node().Kind == machine.Receive {
 		r.openReceive(t)
 		return
@@ -308,6 +312,9 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
 	case p.inAgent != "":
 		r.answerAgent(p, next, answer)
+	case t.AtBreakpoint():
+		r.m.Continue(t)
+		delete(r.past.known, t.Path()) // it has not begun
 	case next == resume.Failed:
 		r.answerTask(t, nil, expired(t, &p.Pause))
 	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:

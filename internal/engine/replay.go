@@ -137,11 +137,14 @@ func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
 	return r.apply(t, e)
 }
 
-// recall reads who executes the run from an event on. The machine gets as many slots as the run had from then on, and
-// the limits, because its decisions depend on them. Journals of earlier versions do not have them; then they must be
-// unchanged.
+// recall reads who executes the run from an event on. The machine gets the breakpoints, as many slots as the run had
+// from then on, and the limits, because its decisions depend on them. Journals of earlier versions do not have them;
+// then they must be unchanged.
 func (r *Run) recall(e *journal.Event) {
 	r.servesFrom(e)
+	if what, ok := e.What.(journal.Breakpoints); ok {
+		r.breakpoints = what.Steps
+	}
 	n := 0
 	if begun, ok := e.What.(journal.Begun); ok {
 		n, r.began = begun.Parallel, e.At
@@ -176,6 +179,7 @@ func (r *Run) replayed(c machine.Command) {
 		r.beginTime(c.Task)
 	case machine.Skipped:
 		r.closePauses(c.Task)
+		r.settled(c.Task) // it may have waited at a breakpoint, and never have opened a pause
 	case machine.Ended:
 		r.closePauses(c.Task)
 		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have opened a pause

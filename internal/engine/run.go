@@ -47,6 +47,8 @@ type Options struct {
 type Beginning struct {
 	Origin map[string]string
 	Tools  map[string]runtime.ToolSpec // that may change, by name; each execution records those that are new
+	// Breakpoints are the paths of the steps before which the run pauses, see atBreakpoint.
+	Breakpoints []string
 }
 
 // Run is the state of a run: the fold of its events. It makes decisions but performs no actions: a driver carries out
@@ -91,6 +93,8 @@ type generations struct {
 	before     Answers   // of earlier generations
 	sent       []sent    // values from outside that later generations have from the start
 	grants     []string  // approvals for the run, sorted; later generations keep them
+
+	breakpoints []string // see Beginning
 
 	seen, changed map[string]string // the fingerprints of tools as they were first seen, and how some have changed
 }
@@ -151,6 +155,10 @@ func (r *Run) Begin(inputs map[string]any, unknown []journal.UnknownCall) {
 func (r *Run) Record(inputs map[string]any, unknown []journal.UnknownCall) {
 	r.prepare(inputs)
 	r.began, r.by = r.now, r.o.By
+	if r.breakpoints = r.o.Breakpoints; len(r.breakpoints) > 0 {
+		r.unsaved.events = append(r.unsaved.events, journal.Event{At: r.now,
+			What: journal.Breakpoints{Steps: r.breakpoints}})
+	}
 	r.unsaved.events = append(r.unsaved.events, journal.Event{At: r.now, By: r.o.By,
 		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
 			Unknown: unknown, Rules: journal.Rules(r.program.Rules())}})
@@ -258,7 +266,7 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version,
 				"started_at": r.began.UTC().Format(time.RFC3339)}
 		},
-		Told: r.toldOf, Denies: r.denies,
+		Told: r.toldOf, Denies: r.denies, Breaks: r.breaks,
 	})
 }
 

@@ -44,25 +44,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 			continue
 		}
 		there.note(e, stood, generation == 0)
-		switch what := e.What.(type) {
-		case journal.TimerDue:
-			if stood {
-				advance()
-				r.shareTimer(e.Path, what)
-			}
-		case journal.Shared:
-			if generation > 0 {
-				advance()
-				r.record(nil, "", what)
-			}
-		case journal.ValueSent:
-			advance() // a topic is for the steps that wait
-			r.shareSent(what)
-		case journal.StepDenied:
-			if advance(); stood {
-				r.giveDenied(e.Path)
-			}
-		}
+		r.shareOther(e, stood, generation, &there, advance)
 		edited, isEdited := outputs[e.Path]
 		if isEdited {
 			over = over && end.Failure == nil
@@ -98,6 +80,34 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	r.TellReplayed()
 	r.past.replaying, r.past.known, r.past.stands, r.past.denied = false, nil, nil, nil
 	return slices.Sorted(maps.Keys(left))
+}
+
+// shareOther shares an event that ends no step, once the machine has advanced to it.
+func (r *Run) shareOther(e *journal.Event, stood bool, generation int, there *elsewhere, advance func()) {
+	switch what := e.What.(type) {
+	case journal.TimerDue:
+		if stood {
+			advance()
+			r.shareTimer(e.Path, what)
+		}
+	case journal.PauseAnswered:
+		if p := there.pauses[what.Pause]; stood && p != nil && past.AtBreakpoint(p) {
+			advance()
+			r.shareBreak(p, what.Answer)
+		}
+	case journal.Shared:
+		if generation > 0 {
+			advance()
+			r.record(nil, "", what)
+		}
+	case journal.ValueSent:
+		advance() // a topic is for the steps that wait
+		r.shareSent(what)
+	case journal.StepDenied:
+		if advance(); stood {
+			r.giveDenied(e.Path)
+		}
+	}
 }
 
 // shareOpen notes what has not ended in another run: what happened in agents, and questions about calls.
@@ -343,6 +353,7 @@ func (r *Run) Redefine(
 ) {
 	r.clock.Used = was.Worked
 	r.recallTools(was.Tools)
+	r.breakpoints = was.Breakpoints
 	r.prepare(inputs)
 	r.recallSpent(was.Events)
 	r.noteExecution()

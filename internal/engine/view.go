@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/past"
@@ -91,9 +90,7 @@ func (r *Run) Inputs(paths map[string]bool) map[string]any {
 		}
 		v, err := with.Eval(t)
 		if err == nil {
-			v, err = expr.Open(v, func(part expr.SealedPart) (string, error) {
-				return "${{ secrets." + part.Secret + " }}", nil
-			})
+			v, err = shownSealed(v)
 		}
 		if err == nil && v != nil {
 			inputs[t.Path()] = v

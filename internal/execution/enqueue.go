@@ -29,7 +29,7 @@ func (q Queued) run(parent string) checkpoint.Run {
 // Enqueue records a run of a program for whoever executes the runs of a queue, and returns its id.
 func Enqueue(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime, q Queued) (string, error) {
 	s := specOf(p, rt, cmp.Or(q.By, rt.By))
-	s.Open = func(r *local.Run) (map[string]any, error) { return open(r, s, q.RunID, input) }
+	s.Open = func(r *local.Run) (map[string]any, error) { return openNew(r, s, q.RunID, input) }
 	s.Ready = func(r *local.Run, inputs map[string]any) error {
 		if err := q.complete(r, nil); err != nil {
 			return err

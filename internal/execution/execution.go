@@ -19,13 +19,14 @@ import (
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
 // Run begins a run of a program and executes it. input is a map or a struct of the program's inputs; nil: none.
 func Run(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime) *local.End {
 	s := specOf(p, rt, rt.By)
-	s.Open = func(r *local.Run) (map[string]any, error) { return open(r, s, "", input) }
+	s.Open = func(r *local.Run) (map[string]any, error) { return openNew(r, s, "", input) }
 	s.Ready = func(r *local.Run, inputs map[string]any) error { return begin(r, s, inputs, checkpoint.Run{}, nil) }
 	return again(ctx, local.Drive(ctx, s), rt, Options{Program: p})
 }
@@ -67,6 +68,39 @@ func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, er
 		return nil, err
 	}
 	return inputs, r.Strict()
+}
+
+// openNew is open for a run that is no fork: its breakpoints are those of the runtime.
+func openNew(r *local.Run, s *local.Spec, id string, input any) (map[string]any, error) {
+	s.Breakpoints = s.Runtime.Breakpoints
+	inputs, err := open(r, s, id, input)
+	if err != nil || len(s.Breakpoints) == 0 {
+		return inputs, err
+	}
+	steps := map[string]*program.PlanStep{}
+	indexSteps(steps, s.Program.Steps)
+	for _, path := range s.Breakpoints {
+		if steps[resume.DefinitionPath(path)] == nil || !numbered(steps, path) {
+			return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "breakpoint.unknownStep",
+				Err: unknownStep(s.Program, path, steps)}
+		}
+	}
+	return inputs, nil
+}
+
+// numbered reports whether steps with these paths can be: only a foreach has items, and only a loop rounds.
+func numbered(steps map[string]*program.PlanStep, path string) bool {
+	for end := range len(path) + 1 {
+		if end < len(path) && path[end] != '/' {
+			continue
+		}
+		s, name := steps[resume.DefinitionPath(path[:end])], path[strings.LastIndexByte(path[:end], '/')+1:end]
+		if strings.Contains(name, "[") && (s == nil || !s.Foreach) ||
+			strings.Contains(name, "#") && (s == nil || s.Uses != "loop" || end == len(path)) {
+			return false
+		}
+	}
+	return true
 }
 
 // limitDay limits what the calls of a run with these labels may cost on a day.

@@ -53,6 +53,7 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 		return nil, err
 	}
 	s := specOf(p, x.rt, x.by())
+	s.Breakpoints = x.past.Breakpoints // what they hold up decides what else the other run does
 	s.Open = func(r *local.Run) (map[string]any, error) {
 		if given != nil {
 			return open(r, s, q.RunID, given)
@@ -158,8 +159,7 @@ func CheckFork(p *program.Program, atStep string, inputs, outputs map[string]any
 		step := steps[resume.DefinitionPath(path)]
 		if step == nil {
 			return &runtime.Error{Category: runtime.CategoryConfig, Code: "fork.unknownStep",
-				Err: fmt.Errorf("recipe %q has no step %q%s", p.Recipe.Name, path,
-					program.HintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(steps)))))}
+				Err: unknownStep(p, path, steps)}
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(outputs)) {
@@ -178,6 +178,13 @@ func CheckFork(p *program.Program, atStep string, inputs, outputs map[string]any
 		}
 	}
 	return nil
+}
+
+// unknownStep is the error for the path of a step that a program does not have.
+func unknownStep(p *program.Program, path string, steps map[string]*program.PlanStep) error {
+	known := slices.Sorted(maps.Keys(steps))
+	return fmt.Errorf("recipe %q has no step %q%s", p.Recipe.Name, path,
+		program.HintLine(diagnostics.DidYouMean(resume.DefinitionPath(path), known)))
 }
 
 // unnumbered returns the foreach or loop of which a path has no item or round; "": none.

@@ -65,6 +65,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		e.What = Created{data.text("recipe"), data.text("digest"), data.yes("queued")}
 	case runInput:
 		e.What = data.begun()
+	case breakpoints:
+		e.What = data.breakpoints()
 	case checkpoint.RunExecution:
 		e.What = data.execution()
 	case callBegun:
@@ -168,6 +170,15 @@ func (o object) finally() FinallyBegun {
 func (o object) begun() Begun {
 	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.unknown(),
 		o.rules()}
+}
+
+func (o object) breakpoints() (what Breakpoints) {
+	for _, v := range o.list("steps") {
+		if step, ok := v.(string); ok {
+			what.Steps = append(what.Steps, step)
+		}
+	}
+	return what
 }
 
 func (o object) ended() Ended {

@@ -65,6 +65,8 @@ func members(e *Event) (data map[string]any, err error) {
 	switch w := e.What.(type) {
 	case Begun:
 		data = w.members()
+	case Breakpoints:
+		data = map[string]any{"steps": w.Steps}
 	case Execution:
 		data = map[string]any{}
 		w.addTo(data, false)

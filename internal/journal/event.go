@@ -13,6 +13,10 @@ import (
 // Indeterminate is the reason of a pause that asks about a call with unknown outcome.
 const Indeterminate = "indeterminate"
 
+// Breakpoint is the reason of a pause before a step. One that a tool asks for may have the same reason, but no effect
+// on when its step begins.
+const Breakpoint = "breakpoint"
+
 // Event is one thing that happened in a run, as its journal keeps it.
 type Event struct {
 	At    time.Time
@@ -57,6 +61,8 @@ type (
 		Unknown   []UnknownCall     // of a fork: shared calls with unknown outcome
 		Rules
 	}
+	// Breakpoints are the steps before which the run pauses, by path. Begun follows.
+	Breakpoints struct{ Steps []string }
 	// Execution is the first event of each execution; the first one follows Begun.
 	Execution struct {
 		Owner string // the process that drives the run from then on, as leases name it; "": as before, or not known
@@ -291,10 +297,13 @@ const (
 	restarted     checkpoint.Kind = "run.restarted"  // generation
 	shared        checkpoint.Kind = "run.shared"     // n
 	finallyBegun  checkpoint.Kind = "finally.begun"  // n, status, error?, reason?
+
+	breakpoints checkpoint.Kind = "run.breakpoints" // steps
 )
 
 func (Created) kind() checkpoint.Kind       { return checkpoint.RunCreated }
 func (Begun) kind() checkpoint.Kind         { return runInput }
+func (Breakpoints) kind() checkpoint.Kind   { return breakpoints }
 func (Execution) kind() checkpoint.Kind     { return checkpoint.RunExecution }
 func (CallBegun) kind() checkpoint.Kind     { return callBegun }
 func (CallOpen) kind() checkpoint.Kind      { return callOpen }

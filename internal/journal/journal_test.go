@@ -124,6 +124,7 @@ func TestTracedAndTold(t *testing.T) {
 		{At: at, What: journal.Restarted{Generation: 3}},
 		{At: at, By: "ada", Signal: "take:1", What: journal.Execution{Owner: "vm/1", Worked: time.Second, Parallel: 4}},
 		{At: at, What: journal.Execution{Owner: "vm/1", Parallel: 4, Limits: &journal.Limits{Items: 1, Steps: 2, OutputBytes: 3, RunBytes: 4}}},
+		{At: at, What: journal.Breakpoints{Steps: []string{"pay", "each[1]/do"}}},
 		{At: at, What: journal.Execution{}}, {At: at, What: journal.Execution{Limits: &journal.Limits{}}},
 		{At: at, Path: "ask", What: journal.PauseClosed{Pause: "ask"}, Begins: &journal.Execution{Owner: "vm/1", Worked: 7, Parallel: 2}},
 		{At: at, Path: "ask", After: 4, What: journal.PauseAnswered{Pause: "ask", Next: resume.Answered, Answer: "yes", Restart: true}},
@@ -184,6 +185,7 @@ func FuzzDecode(target *testing.F) {
 	f.Add("step.said", `{"n":2,"text":"Ticket 7","value":{"id":7}}`)
 	f.Add("run.execution", `{"owner":"vm/1","by":"ada","worked":12,"parallel":4,"signal":"take:1"}`)
 	f.Add("run.input", `{"inputs":{},"owner":"vm/1","parallel":4}`)
+	f.Add("run.breakpoints", `{"steps":["pay",7]}`)
 	f.Add("token.minted", `{"pause":"p","hash":"00ff","expiresAt":"2026-01-31T12:00:00Z"}`)
 	f.Fuzz(func(t *testing.T, kind, data string) {
 		e, err := journal.Decode(checkpoint.Record{Seq: 1, At: noon, Kind: checkpoint.Kind(kind), Path: "s", Data: json.RawMessage(data)})

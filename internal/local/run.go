@@ -33,6 +33,8 @@ type Spec struct {
 	About     trace.Data // of run.start
 	Interrupt resume.Interrupt
 	By        string // who executes the run; "": not known
+	// Breakpoints of a new run, as of runtime.Runtime
+	Breakpoints []string
 
 	// Open binds the run to its runtime, and returns its inputs. The error says why the execution is refused.
 	Open func(*Run) (map[string]any, error)
@@ -246,8 +248,9 @@ func (r *Run) newEngine(now time.Time) *engine.Run {
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact,
 		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.spec.By,
-		Beginning: engine.Beginning{Origin: r.rt.Origin, Tools: r.Caller.Changing(r.spec.Program)},
-		Adapters:  r.Caller,
+		Beginning: engine.Beginning{Origin: r.rt.Origin, Tools: r.Caller.Changing(r.spec.Program),
+			Breakpoints: r.spec.Breakpoints},
+		Adapters: r.Caller,
 	}
 	if r.Caller.Hooked() {
 		o.Before = r.tellHooks

@@ -63,6 +63,8 @@ type Options struct {
 	// Denies is called when a task has begun and before it runs: the failure with which it ends instead; nil: it runs.
 	// If Denies is nil, all tasks run.
 	Denies func(t *Task) *Failure
+	// Breaks says of a task that would begin now whether it waits first, once; nil: none does.
+	Breaks func(t *Task) bool
 }
 
 // Result is how a run ended.

@@ -135,6 +135,17 @@ func (m *Machine) Again(t *Task) {
 	}
 }
 
+// AtBreakpoint reports whether t waits before it begins.
+func (t *Task) AtBreakpoint() bool { return t.status == Waiting && t.began == 0 }
+
+// Continue ends the waiting of t at a breakpoint: now it may begin.
+func (m *Machine) Continue(t *Task) {
+	if m.resume(t) {
+		t.status = Pending
+		m.ready.push(t)
+	}
+}
+
 // resume takes t from those that wait; it is false for any other task.
 func (m *Machine) resume(t *Task) bool {
 	i := slices.Index(m.paused, t)
@@ -172,6 +183,10 @@ func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
 	for _, t := range slices.Clone(m.paused) {
 		switch {
 		case !inside(t):
+		case t.AtBreakpoint():
+			_ = m.resume(t)
+			m.emit(Skipped, t)
+			m.drop(t)
 		case t.unknown:
 			t.stopped = true
 		case t.lends(): // it ends after what is inside

@@ -59,10 +59,16 @@ func (m *Machine) decide(t *Task) {
 				return
 			}
 		}
-		if n.Foreach != nil {
-			m.openForeach(t)
-			return
-		}
+	}
+	if m.opts.Breaks != nil && !t.broke && m.opts.Breaks(t) {
+		t.broke = true
+		m.out = append(m.out, Command{Op: Open, Task: t})
+		m.wait(t)
+		return
+	}
+	if t.item < 0 && n.Foreach != nil {
+		m.openForeach(t)
+		return
 	}
 	if n.Kind == Call {
 		m.waiting.push(t)

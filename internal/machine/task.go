@@ -50,6 +50,7 @@ type waiting struct {
 	insists   bool // also when nothing depends on that
 	receiving bool // it is a Receive that had to wait
 	opened    bool // the driver was told, because nothing else could continue
+	broke     bool // it waits at a breakpoint, or has waited there
 }
 
 // each is the state of a foreach.

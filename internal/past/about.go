@@ -42,6 +42,12 @@ func QuestionIn(p *resume.Pause) string {
 	return p.Question()
 }
 
+// AtBreakpoint reports whether a pause is one before a step. A tool may ask for one that looks the same: then its step
+// has begun.
+func AtBreakpoint(p *resume.Pause) bool {
+	return p.Kind == resume.System && p.Reason == journal.Breakpoint
+}
+
 // AboutOf returns the subject of a pause, as JSON.
 func AboutOf(p *resume.Pause) string {
 	var about any = []any{p.Prompt, p.Show}

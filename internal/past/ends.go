@@ -8,7 +8,7 @@ import (
 // Ends tells how the events of a journal end steps. It reads one event after the other, from the first one on. The zero
 // Ends has read nothing.
 type Ends struct {
-	asked map[string]bool // pauses that ask for the end of the call of a step, by id
+	asked map[string]string // reasons of pauses that ask for the end of the call of a step, or come before one, by id
 }
 
 // End is how an event ends a step.
@@ -30,11 +30,11 @@ type Settlement struct {
 func (s *Ends) Next(e *journal.Event) (end End, over bool) {
 	switch w := e.What.(type) {
 	case journal.PauseOpened:
-		if w.Pause.Reason == journal.Indeterminate && w.Agent == nil {
+		if w.Pause.Reason == journal.Indeterminate && w.Agent == nil || AtBreakpoint(&w.Pause) {
 			if s.asked == nil {
-				s.asked = map[string]bool{}
+				s.asked = map[string]string{}
 			}
-			s.asked[w.Pause.ID] = true
+			s.asked[w.Pause.ID] = w.Pause.Reason
 		}
 	case journal.CallGiven:
 		return End{Output: w.Output, Failure: w.Failure, Call: true}, true
@@ -45,8 +45,12 @@ func (s *Ends) Next(e *journal.Event) (end End, over bool) {
 		}
 		return end, true
 	case journal.PauseAnswered: // of a call, the call comes to its end later
+		reason := s.asked[w.Pause]
+		if reason == journal.Breakpoint {
+			return End{}, false
+		}
 		end.Output = w.Answer
-		if s.asked[w.Pause] && w.Next == resume.Answered && Decision(w.Answer) != "retry" {
+		if reason != "" && w.Next == resume.Answered && Decision(w.Answer) != "retry" {
 			end.Settled = &Settlement{Answer: w.Answer}
 		}
 		return end, true

@@ -18,6 +18,7 @@ type Past struct {
 	Run         string          // its id
 	Events      []journal.Event // all of them
 	Begun       journal.Begun
+	Breakpoints []string          // as of [journal.Breakpoints]; nil: none
 	Definition  Definition        // the present one
 	Generation  int               // how often the run has started from its first step
 	Worked      time.Duration     // until the last event, see Clock
@@ -79,6 +80,8 @@ func Read(run string, events []journal.Event) (*Past, error) {
 			if !begun {
 				begun, p.Begun, p.Definition.Rules = true, what, what.Rules
 			}
+		case journal.Breakpoints:
+			p.Breakpoints = what.Steps
 		case journal.Traced:
 			if p.Traceparent == "" {
 				p.Traceparent = what.Traceparent

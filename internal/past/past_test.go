@@ -211,6 +211,7 @@ func TestEnds(t *testing.T) {
 		{"a wait", nil, journal.WaitOver{Output: "x"}, past.End{Output: "x"}, true},
 		{"said", nil, journal.Said{Text: "x"}, past.End{Output: map[string]any{"text": "x", "value": nil}}, true},
 		{"an answer", other, answered("x"), past.End{Output: "x"}, true},
+		{"an answer before a step", journal.PauseOpened{Pause: resume.Pause{ID: "p", Kind: resume.System, Reason: journal.Breakpoint}}, answered("x"), past.End{}, false},
 		{"a call begun", nil, journal.CallBegun{}, past.End{}, false},
 		{"a pause", nil, other, past.End{}, false},
 		{"the end of a call", asks, answered(result),

@@ -144,7 +144,9 @@ func (p *Progress) Emit(e trace.Event) {
 		text = p.retry(e)
 	case trace.Custom:
 		p.waits(e)
-		text = p.loopEvent(e, streamed)
+		if text = p.loopEvent(e, streamed); e.Data.Get("name") == dryEvent {
+			text = p.notMade(e)
+		}
 	default:
 		text = p.loopEvent(e, streamed)
 	}
@@ -158,6 +160,19 @@ func (p *Progress) Emit(e trace.Event) {
 	default:
 		fmt.Fprintln(p.w, text)
 	}
+}
+
+// dryEvent is what package dry tells of a call that it does not make.
+const dryEvent = "dry_run"
+
+// notMade words it.
+func (p *Progress) notMade(e trace.Event) string {
+	data, _ := e.Data.Get("data").(map[string]any)
+	text := fmt.Sprintf("%s %s  not called: %s", p.paint("33", "○"), Visible(e.Step), Visible(fmt.Sprint(data["call"])))
+	if args := data["arguments"]; args != nil {
+		text += " " + brief(args)
+	}
+	return text + fmt.Sprintf(" (answer: %v)", data["answer"])
 }
 
 // finish takes a step off the list of what is running.

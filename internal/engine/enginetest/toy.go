@@ -145,7 +145,7 @@ func (y *Toy) Drive(r *local.Run) {
 func isNew(events []journal.Event) bool {
 	return !slices.ContainsFunc(events, func(e journal.Event) bool {
 		switch e.What.(type) {
-		case journal.Created, journal.Begun, journal.Execution:
+		case journal.Created, journal.Breakpoints, journal.Begun, journal.Execution:
 			return false
 		}
 		return true
