@@ -53,7 +53,7 @@ var plannedLines = map[string]int{
 	"internal/command":          5680,
 	"diagnostics":               680,
 	"history":                   1494,
-	"host":                      3636,
+	"host":                      3645,
 	"internal/call":             1430,
 	"internal/agents":           3501,
 	"internal/endpoint":         770,

@@ -155,7 +155,7 @@ func TestBreakpointIsOver(t *testing.T) {
 					t.Errorf("%s of %s", e.Kind, e.Step)
 				}
 			}
-			if late, _ := workflow.Resume(t.Context(), token, map[string]any{"decision": "continue"}, rt, nil); late.Error() == nil || late.Error().Code != "resume.invalidToken" {
+			if late, _ := workflow.Resume(t.Context(), token, map[string]any{"decision": "continue"}, rt, nil); late.Failure() == nil || late.Failure().Code != "resume.invalidToken" {
 				t.Errorf("the token is taken: %s, %v", late.Status, late.Err)
 			}
 		})
