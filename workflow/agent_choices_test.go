@@ -112,9 +112,9 @@ output: ${{ steps.a.output.text }}
 func TestChosenToolsInAToolOfTheRecipe(t *testing.T) {
 	const text = head + choiceInputs + `agents: {clerk: {model: m, tools: %q, subagents: false}}
 tools:
-  book.it: {description: Books., inputs: {tools: array}, steps: {a: {uses: agent, with: {agent: clerk, prompt: go}}}, output: "${{ steps.a.output.text }}"}
+  book.it: {description: Books., steps: {a: {uses: agent, with: {agent: clerk, prompt: go}}}, output: "${{ steps.a.output.text }}"}
   look.up: {description: Looks., steps: {a: {uses: set, with: 1}}}
-steps: {a: {uses: book.it, with: {tools: "${{ inputs.tools }}"}}}
+steps: {a: {uses: book.it, with: {}}}
 output: ${{ steps.a.output }}
 `
 	for _, tt := range []struct{ tools, given, want string }{
