@@ -180,7 +180,7 @@ var damaged = []struct{ text, want string }{
 	{``, "EOF"},
 	{`null`, "format is 0"},
 	{`[]`, "array"},
-	{`{"format":1,"main":"f","files":{"f":"x"}} {}`, "behind"},
+	{`{"format":1,"main":"f","files":{"f":"x"}} {}`, "after it"},
 	{`{"format":1,"main":"f","files":{"f":"x"},"more":1}`, "more"},
 	{`{"format":2,"main":"f","files":{"f":"x"}}`, "format is 2"},
 	{`{"format":1,"main":"g","files":{"f":"x"}}`, `lacks its file "g"`},

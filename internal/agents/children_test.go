@@ -184,7 +184,7 @@ func TestSubagents(t *testing.T) {
 				ok("again, 3 messages, tools: t.a", 1),
 				ok("again, 3 messages, tools: t.a", 1),
 				`{"id":"subagent.1","status":"started"}`,
-				`error: subagent_limit_reached: 2 are the most`,
+				`error: subagent_limit_reached: the limit is 2`,
 				`{"id":"subagent.1","outcome":{"error":"tired","status":"error"}}`,
 				`error: subagent_invalid_input: it takes a text`,
 				`error: subagent_invalid_input: it takes an id`,

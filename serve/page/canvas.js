@@ -31,7 +31,7 @@ export function Canvas({drawing, sums, at, pick, fold, handle}) {
 	const [size, setSize] = useState([0, 0]);
 	/** The view that the sheet was placed for; panning moves it. */
 	const [base, setBase] = useState(/** @type {View | null} */ (null));
-	/** The view whose surroundings are rendered. */
+	/** The view that is rendered, with a margin. */
 	const [seen, setSeen] = useState(/** @type {View | null} */ (null));
 	const [now, setNow] = useState(at ?? '');
 	const nodes = useMemo(() => new Map(drawing.nodes.map((n) => [n.id, n])), [drawing]);
@@ -210,7 +210,7 @@ export function Canvas({drawing, sums, at, pick, fold, handle}) {
 	const edges = groups.filter((one) => area && one.left <= area.right && one.right >= area.left && one.top <= area.bottom && one.bottom >= area.top);
 	const far = near.length > (base && base.k < 0.4 ? mostFarDetailed : mostDetailed);
 	const full = far ? near.filter((n) => n.id === now || n.id === at) : near;
-	/** Steps that are rendered already: what did not change is not looked at again. @type {{current: Map<string, any>}} */
+	/** Steps as they were rendered last. @type {{current: Map<string, any>}} */
 	const done = useRef(new Map());
 	const before = done.current;
 	done.current = new Map();

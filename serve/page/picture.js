@@ -13,20 +13,19 @@ export const isBox = (n) => n.kind === 'body' && !n.folded;
 /** @param {Node} n @param {Area} area */
 export const meets = (n, {left, top, right, bottom}) => n.x < right && n.x + n.width > left && n.y < bottom && n.y + n.height > top;
 
-/** Edges that are near each other, and where they are. @typedef {Area & {key: string, dense: boolean, edges: Drawing['edges']}} Group */
+/** Edges that are near each other, and where they are; key is '' if it has all of few. @typedef {Area & {key: string, edges: Drawing['edges']}} Group */
 
-const cell = 400; // pixels of the drawing: edges that begin in one such square are a group
+const cell = 400; // pixels: edges that begin in one such square are a group
 const mostDashed = 80; // edges that may have dashes, and are one group: browsers draw these slowly
 
 /** All edges in groups: one that stays in view is not rendered again. @param {Drawing} drawing */
 export function groupsOf({edges}) {
 	/** @type {Map<string, Group>} */
 	const groups = new Map();
-	const dense = edges.length > mostDashed;
 	for (const edge of edges) {
 		const [left, top] = edge.points[0];
-		const key = dense ? `${Math.floor(left / cell)} ${Math.floor(top / cell)}` : '';
-		const group = groups.get(key) ?? {key, dense, left, top, right: left, bottom: top, edges: []};
+		const key = edges.length > mostDashed ? `${Math.floor(left / cell)} ${Math.floor(top / cell)}` : '';
+		const group = groups.get(key) ?? {key, left, top, right: left, bottom: top, edges: []};
 		groups.set(key, group);
 		group.edges.push(edge);
 		for (const [x, y] of edge.points) {
@@ -76,7 +75,7 @@ export function Edges({groups, flat, at, far}) {
 function Edging({group, flat, at, far}) {
 	return useMemo(() => html`${['data', 'order', 'picked'].map((kind) => {
 		const {lines, heads} = pathsOf(group.edges.filter((e) => (at && (e.from === at || e.to === at) ? 'picked' : e.kind) === kind), flat);
-		return lines && html`<g key=${kind} class="edges ${kind} ${group.dense ? 'dense' : ''}"><path class="line" d=${lines} />${!far && html`<path class="head" d=${heads} />`}</g>`;
+		return lines && html`<g key=${kind} class="edges ${kind} ${group.key && 'dense'}"><path class="line" d=${lines} />${!far && html`<path class="head" d=${heads} />`}</g>`;
 	})}`, [group, flat, at, far]);
 }
 

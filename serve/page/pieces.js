@@ -16,7 +16,7 @@ export class Pieces {
 		const old = this.texts.get(event.step);
 		switch (event.kind) {
 		case 'model.delta':
-			if (event.data?.text === undefined) return; // of what the model thinks, or calls
+			if (event.data?.text === undefined) return; // it thinks, or calls
 			this.texts.set(event.step, {text: (old && !old.done ? old.text : '') + event.data.text, done: false});
 			break;
 		case 'model.end': case 'step.end': case 'adapter.retry': case 'adapter.fallback':
