@@ -9,7 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"strconv"
 )
 
 // Adapter checks or converts the answer to a pause before the run gets it. Resolve returns the
@@ -178,9 +178,11 @@ func CallIn(ctx context.Context) *CallContext {
 //
 //	1:r,1:1,4:send,1:2,0:,
 func Key(runID string, generation int, path string, ordinal int, own string) string {
-	h := sha256.New()
-	for _, part := range []string{runID, fmt.Sprint(generation), path, fmt.Sprint(ordinal), own} {
-		fmt.Fprintf(h, "%d:%s,", len(part), part)
+	text := make([]byte, 0, 256)
+	for _, part := range [...]string{runID, strconv.Itoa(generation), path, strconv.Itoa(ordinal), own} {
+		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
+		text = append(append(text, part...), ',')
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
