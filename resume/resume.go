@@ -180,8 +180,7 @@ func CallIn(ctx context.Context) *CallContext {
 func Key(runID string, generation int, path string, ordinal int, own string) string {
 	text := make([]byte, 0, 256)
 	for _, part := range [...]string{runID, strconv.Itoa(generation), path, strconv.Itoa(ordinal), own} {
-		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
-		text = append(append(text, part...), ',')
+		text = append(append(append(strconv.AppendInt(text, int64(len(part)), 10), ':'), part...), ',')
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
