@@ -20,7 +20,7 @@ func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.R
 		case machine.AllSuccess: // skipped together with what it reads
 			continue
 		case machine.NoneFailed:
-			target.upstream, target.fails = false, false // as above
+			target.fails = false // as above
 		}
 		what := ""
 		switch {
@@ -55,13 +55,22 @@ func findSkips(g *machine.Graph, steps []compiledStep) []skip {
 		skips[i].byCondition, skips[i].fails = s.src.When.Text != "", s.src.OnError.Continue
 		skippable := 0
 		for from := range s.edges {
-			if from := skips[from]; from.upstream || from.byCondition && s.node.Trigger != machine.NoneFailed {
+			if from := skips[from]; from.upstream || from.byCondition {
 				skippable++
 			}
 		}
 		switch s.node.Trigger {
-		case machine.AllSuccess, machine.NoneFailed:
+		case machine.AllSuccess:
 			skips[i].upstream = skippable > 0
+		case machine.NoneFailed: // a branch is listed from its beginning
+			heads, tails, some := false, false, 0
+			for _, n := range s.listed {
+				heads, tails = heads || skips[n].byCondition, tails || skips[n].upstream
+				if skips[n].byCondition || skips[n].upstream {
+					some++
+				}
+			}
+			skips[i].upstream = heads && tails && some > 1
 		case machine.AnySuccess:
 			skips[i].upstream = skippable > 0 && skippable == len(s.edges)
 		}
