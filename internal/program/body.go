@@ -173,6 +173,7 @@ func (c *compiler) body(src bodySource) body {
 		if reader == machine.AnySuccess && len(steps[i].edges) == 1 {
 			reader = machine.AllSuccess // any of one is all
 		}
+		c.warnNever(&steps[i], reader)
 		c.warnSkipped(steps, skips, steps[i].reads, reader)
 		if !skips[i].upstream { // else it may be skipped together with what its bodies read
 			c.warnSkipped(steps, skips, steps[i].inside, reader)

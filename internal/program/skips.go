@@ -1,11 +1,13 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/recipe"
 )
 
 // warnSkipped warns about reads of outputs of steps that may be skipped, or may fail without ending the run, if the
@@ -39,6 +41,37 @@ func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.R
 		})
 	}
 }
+
+// warnNever warns about a condition that wants a status of another step with which the trigger does not let the step
+// run.
+func (c *compiler) warnNever(s *compiledStep, trigger machine.Trigger) {
+	if s.node.When == nil {
+		return
+	}
+	for _, w := range s.node.When.Wants() {
+		never := w.Status == "failed" || w.Status == "cancelled"
+		hint := "write trigger: all_done"
+		switch {
+		case w.Step.Up > 0:
+			continue
+		case trigger == machine.AllSuccess && w.Status == "skipped":
+			never, hint = true, "write trigger: none_failed"
+		case trigger != machine.AllSuccess && trigger != machine.NoneFailed:
+			continue
+		}
+		if never {
+			c.list = append(c.list, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeNeverTrue,
+				Message: fmt.Sprintf("step %q never runs: its trigger %s skips it where step %q has %s", s.src.ID,
+					cmp.Or(s.src.Trigger, recipe.AllSuccess), w.Name, ended[w.Status]),
+				Hint: hint, Position: w.Pos,
+			})
+		}
+	}
+}
+
+// ended are the statuses that a trigger may forbid, as said of a step that has them.
+var ended = map[string]string{"failed": "failed", "cancelled": "been cancelled", "skipped": "been skipped"}
 
 // skip says how a step may be skipped.
 type skip struct {
