@@ -33,6 +33,7 @@ const (
 	CodeExprBound    Code = "expr.bound"        // an expression larger than allowed
 	CodeExprText     Code = "expr.suspicious"   // text that was probably meant as an expression
 	CodeMaybeSkipped Code = "expr.maybeSkipped" // reads the output of a step that may be skipped, without ?.
+	CodeNeverTrue    Code = "expr.neverTrue"    // a condition that no step with this trigger can fulfil
 )
 
 // Codes of what a run needs and does.

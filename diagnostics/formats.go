@@ -178,6 +178,7 @@ var summaries = map[Code]string{
 	CodeExprBound:    "An expression is larger than allowed.",
 	CodeExprText:     "Text that was probably meant as an expression.",
 	CodeMaybeSkipped: "The output of a step that may be skipped is read without \"?.\".",
+	CodeNeverTrue:    "A condition can never be true under the trigger of its step.",
 
 	CodeMissingModel:      "A model is missing.",
 	CodeModelOption:       "A model does not take an option.",

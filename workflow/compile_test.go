@@ -93,6 +93,7 @@ steps:
 output: ["${{ steps.a.output.x }}", "${{ steps.d.output.y }}"]
 `, []string{
 			`7:60 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+			`10:63 expr.maybeSkipped step "d" may be skipped, then its output is null and this fails | write steps.d.output?.…`,
 			`12:15 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
 			`12:42 expr.maybeSkipped step "d" may be skipped, then its output is null and this fails | write steps.d.output?.…`,
 		}},

@@ -42,7 +42,7 @@ var (
 )
 
 // editions are the folders of journals, by the versions that wrote them.
-var editions = []string{"1", "2", "3", "4", "5", "7", "8", "9", "10", "11", "12", "13", "14", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27"}
+var editions = []string{"1", "2", "3", "4", "5", "7", "8", "9", "10", "11", "12", "13", "14", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29"}
 
 const (
 	journalsDir  = "testdata/journals"

@@ -41,18 +41,21 @@ type need struct {
 	end   string // as ends tells it
 	steps string
 	fails bool // nobody handles it
+
+	unreached bool // a step before it failed
 }
 
 // needs are the ways in which a step of a shape ends.
 func (s shape) needs() []need {
 	well, bad := s.works(goesWell), s.works(goesBad)
 	return []need{
-		{"succeeded", "ID: {priority: 9, " + well + "}", false},
-		{"failed", "ID: {priority: 9, on_error: continue, " + bad + "}", false},
-		{"failed", "ID: {priority: 8, trigger: all_done, " + bad + "}", true},
-		{"when_false", "ID: {priority: 9, when: 1 > 2, " + well + "}", false},
-		{"upstream", "ID0: {uses: set, priority: 9, when: 1 > 2, with: 1}\nID: {priority: 9, needs: [ID0], " + well + "}", false},
-		{"cancelled", "ID: {" + well + "}", true},
+		{"succeeded", "ID: {priority: 9, " + well + "}", false, false},
+		{"failed", "ID: {priority: 9, on_error: continue, " + bad + "}", false, false},
+		{"failed", "ID: {priority: 8, trigger: all_done, " + bad + "}", true, false},
+		{"when_false", "ID: {priority: 9, when: 1 > 2, " + well + "}", false, false},
+		{"upstream", "ID0: {uses: set, priority: 9, when: 1 > 2, with: 1}\nID: {priority: 9, needs: [ID0], " + well + "}", false, false},
+		{"upstream", "ID0: {uses: fail, priority: 9, on_error: continue}\nID: {priority: 9, needs: [ID0], " + well + "}", false, true},
+		{"cancelled", "ID: {" + well + "}", true, false},
 	}
 }
 
@@ -91,7 +94,7 @@ func wantEnd(a, b need, trigger string, when bool) string {
 	count[b.end]++
 	holds := map[string]bool{
 		"all_success": count["succeeded"] == 2,
-		"none_failed": count["succeeded"]+count["when_false"] == 2,
+		"none_failed": count["failed"]+count["cancelled"] == 0 && !a.unreached && !b.unreached,
 		"any_success": count["succeeded"] >= 1,
 		"all_done":    true,
 	}[trigger]
@@ -132,7 +135,7 @@ func TestTriggersOverAllEndsOfTheNeeds(t *testing.T) {
 		}
 	}
 	for nth, keys := range inSpite {
-		try(need{"succeeded", "ID: {priority: 9, " + keys + "}", false}, nth)
+		try(need{"succeeded", "ID: {priority: 9, " + keys + "}", false, false}, nth)
 	}
 }
 

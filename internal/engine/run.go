@@ -262,6 +262,7 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 		Grace:    r.o.Limits.Grace,
 		MaxTasks: r.o.Limits.MaxSteps, MaxOutput: r.o.Limits.MaxOutputBytes, MaxOutputs: r.o.Limits.MaxRunBytes,
 		MaxMemory: r.o.Limits.MaxRunBytes, Errors: r.program.Rules().Errors,
+		Skips: r.program.Rules().Skips,
 		Run: func() map[string]any {
 			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version,
 				"started_at": r.began.UTC().Format(time.RFC3339)}

@@ -39,8 +39,12 @@ func (x *resumption) program() (*program.Program, error) {
 			x.runID, x.summary.Recipe, digest, p.Digest)
 	}
 	if p != nil && !x.ended {
-		x.old, err = readRecipe(x.ctx, x.ledger.Store, digest, text)
-		return p, invalid(err)
+		if x.old, err = readRecipe(x.ctx, x.ledger.Store, digest, text); err != nil {
+			return nil, invalid(err)
+		}
+		kept := program.Now // but it goes on skipping as it did
+		kept.Skips = rules.Skips
+		return p.Under(kept)
 	}
 	p, err = Stored(x.ctx, x.ledger.Store, digest, text, program.Rules(rules), x.o.Programs)
 	if err == nil && p.InGo() {

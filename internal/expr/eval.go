@@ -143,6 +143,7 @@ type expression struct {
 	consts bool // it may give containers that are consts
 	static static
 	refs   []Ref
+	wants  []Want
 	secret string // instead of all that: the expression is secrets.NAME
 }
 

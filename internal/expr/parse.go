@@ -59,6 +59,7 @@ func (s *Scope) compile(src Source, source string, at, begin int) (*expression, 
 		return nil, c.list
 	}
 	e.run, e.path, e.static, e.vars, e.builds, e.consts = o.run, o.path, o.static, c.vars, c.builds, c.consts
+	e.wants = c.wants(node)
 	return e, c.list
 }
 

@@ -3,6 +3,7 @@ package expr
 import (
 	"slices"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr/syntax"
 )
 
@@ -74,4 +75,49 @@ func isLiteral(n syntax.Node) bool {
 		return true
 	}
 	return isNull(n)
+}
+
+// Want is the status that a step must have for a condition to be true.
+type Want struct {
+	Name   string
+	Step   StepRef
+	Status string
+	Pos    diagnostics.Position
+}
+
+// wants lists what a condition wants of steps, by comparisons that "and" joins.
+func (c *compiler) wants(n syntax.Node) []Want {
+	b, ok := n.(*syntax.Binary)
+	if !ok {
+		return nil
+	}
+	if b.Operator == "&&" || b.Operator == "and" {
+		return slices.Concat(c.wants(b.Left), c.wants(b.Right))
+	}
+	for _, sides := range [][2]syntax.Node{{b.Left, b.Right}, {b.Right, b.Left}} {
+		base, members := chain(sides[0])
+		root, ok := base.(*syntax.Name)
+		if !ok || root.Value != "steps" || len(members) != 2 {
+			continue
+		}
+		id, _ := fieldName(members[0])
+		field, _ := fieldName(members[1])
+		step, known := c.scope.Steps[id]
+		if status := wanted(field, b.Operator, sides[1]); known && status != "" {
+			return []Want{{id, step, status, c.at(root)}}
+		}
+	}
+	return nil
+}
+
+// wanted is the status of a step with which the comparison of one of its fields is true; "": any.
+func wanted(field, operator string, with syntax.Node) string {
+	text, ok := with.(*syntax.String)
+	switch {
+	case ok && field == "status" && operator == "==":
+		return text.Value
+	case field == "error" && operator == "!=" && isNull(with):
+		return "failed"
+	}
+	return ""
 }

@@ -49,6 +49,9 @@ func (p *Program) Bool(env Env) (bool, error) {
 // Refs lists what the condition refers to, in order of appearance.
 func (p *Program) Refs() []Ref { return slices.Clone(p.expr.refs) }
 
+// Wants lists what must hold of steps for the condition to be true, as far as that is known.
+func (p *Program) Wants() []Want { return p.expr.wants }
+
 // Template is a value with expressions in it. A nil Template is the literal null.
 type Template struct {
 	form    form

@@ -13,6 +13,9 @@ type Rules struct {
 	// Errors says that the error of a step, as expressions see it, has the reason, the status and the step that failed
 	// first. Without it there are the category, the code and the message.
 	Errors bool
+	// Skips says that a step with the trigger none_failed runs also after needs that were skipped because of their own
+	// needs, unless one of these failed. Without it that step is skipped.
+	Skips bool
 }
 
 func (r Rules) addTo(data map[string]any) {
@@ -28,9 +31,12 @@ func (r Rules) addTo(data map[string]any) {
 	if r.Errors {
 		data["errors"] = true
 	}
+	if r.Skips {
+		data["skips"] = true
+	}
 }
 
 func (o object) rules() Rules {
 	return Rules{Listed: o.yes("listed"), Escaped: o.yes("escaped"), Retrieves: o.yes("retrieves"),
-		Errors: o.yes("errors")}
+		Errors: o.yes("errors"), Skips: o.yes("skips")}
 }

@@ -171,8 +171,13 @@ func (m *Machine) settle(t *Task) {
 			s.failed++
 		case t.status == SkippedWhen:
 			s.skippedWhen++
+			s.behind(t.node + 1)
 		case t.status == SkippedUpstream:
 			s.skippedUpstream++
+			if f.steps[t.node].unreached() {
+				s.failedUpstream++
+			}
+			s.behind(f.steps[t.node].cause)
 		}
 		if s.waits--; s.waits == 0 {
 			m.ready.push(&s.Task)

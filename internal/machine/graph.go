@@ -23,6 +23,9 @@ type Graph struct {
 	Rank   []int32        // by node: its place among siblings by priority (higher first), then declaration
 	Output *expr.Template // the body's output; nil: null
 
+	// Listed has, by node with NoneFailed, those of its needs that belong to it and not to its expressions, ascending.
+	Listed map[int32][]int32
+
 	Finally *Graph // of a file: runs when all Nodes have ended, see [Machine.Finally]; nil: nothing does
 
 	Consts map[string]any // of the file that the body stands in

@@ -56,6 +56,7 @@ type Options struct {
 	MaxOutput    int                   // bytes of one output or input, as JSON
 	MaxMemory    int                   // bytes that all of that takes, by value.Weight; 0: any
 	Errors       bool                  // expressions see all of the error of a step, see [Failure.Value]
+	Skips        bool                  // a skip that no failure caused stops no step with NoneFailed
 	MaxOutputs   int                   // bytes of all that the run keeps: outputs, items, inputs of files
 	Run          func() map[string]any // makes what expressions see as run; called at most once
 	// Told is what expressions see as finish, usage and calls of a task's step; nil: all are null.

@@ -101,7 +101,8 @@ type sim struct {
 
 func newSim(t *rapid.T, g *Graph, smooth bool, fates map[string]*fate) *sim {
 	s := &sim{graph: g, smooth: smooth, fates: fates, due: map[Command]time.Duration{}, asked: map[string]int{},
-		opts: Options{MaxParallel: rapid.IntRange(1, 3).Draw(t, "parallel"), MaxItems: 10, MaxTasks: 10_000, MaxOutput: 1000, MaxOutputs: 100_000, Grace: 5 * time.Second}}
+		opts: Options{MaxParallel: rapid.IntRange(1, 3).Draw(t, "parallel"), MaxItems: 10, MaxTasks: 10_000, MaxOutput: 1000, MaxOutputs: 100_000, Grace: 5 * time.Second,
+			Skips: true}}
 	if !smooth {
 		s.opts.WallTime = time.Duration(rapid.IntRange(0, 1).Draw(t, "wall_time")) * time.Hour
 	}
@@ -507,7 +508,7 @@ func snapshot(m *Machine) map[string]string {
 		for i := range f.steps {
 			s := &f.steps[i]
 			taskState(&s.Task)
-			state[s.Path()+" needs"] = fmt.Sprint(s.waits, s.failed, s.skippedWhen, s.skippedUpstream)
+			state[s.Path()+" needs"] = fmt.Sprint(s.waits, s.failed, s.skippedWhen, s.skippedUpstream, s.failedUpstream, s.cause)
 			for j := range s.Items() {
 				taskState(&s.Items()[j])
 			}

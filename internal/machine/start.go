@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/braise-run/braise/internal/value"
 )
@@ -125,11 +126,25 @@ func (s *step) holds(trigger Trigger) bool {
 	case AllDone:
 		return true
 	case NoneFailed:
-		return s.failed == 0 && s.skippedUpstream == 0
+		return !s.unreached() && (s.skippedUpstream == 0 || s.frame.m.opts.Skips && !s.ofBranch())
 	case AnySuccess:
 		return needs == 0 || s.failed+s.skippedWhen+s.skippedUpstream < needs
 	}
 	return s.failed+s.skippedWhen+s.skippedUpstream == 0
+}
+
+// ofBranch reports whether the needs that are listed have a step that its condition skipped, and another one that was
+// skipped because of it alone.
+func (s *step) ofBranch() bool {
+	listed := s.frame.graph.Listed[s.node]
+	return slices.ContainsFunc(listed, func(n int32) bool {
+		need := &s.frame.steps[n]
+		if need.status != SkippedUpstream {
+			return false
+		}
+		_, both := slices.BinarySearch(listed, need.cause-1)
+		return both
+	})
 }
 
 // admit marks a task as running; false: it was denied, and has ended.

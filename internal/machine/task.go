@@ -91,6 +91,23 @@ type step struct {
 	waits int32 // needs that have not settled
 	// needs that settled otherwise than succeeded, by how
 	failed, skippedWhen, skippedUpstream int32
+	failedUpstream                       int32 // those skipped because a step before them failed
+	// cause is 1 + the node whose condition skipped those that were skipped; 0: none was, several: more than one did
+	cause int32
+}
+
+const several = -1
+
+// unreached reports whether a step before this one failed, so that it does not run.
+func (s *step) unreached() bool { return s.failed+s.failedUpstream > 0 }
+
+// behind notes that the condition of a node skipped a need.
+func (s *step) behind(cause int32) {
+	if s.cause == 0 || s.cause == cause {
+		s.cause = cause
+	} else {
+		s.cause = several
+	}
 }
 
 // Node returns the node that the task executes; nil for the run's own task.

@@ -32,10 +32,11 @@ type body struct {
 
 // compiledStep is a step that is being compiled to a node.
 type compiledStep struct {
-	src   *recipe.Step
-	node  machine.Node
-	edges map[int]bool // by index of the other step: true for data, false for order
-	reads []expr.Ref   // of outputs of other steps, without ?.
+	src    *recipe.Step
+	node   machine.Node
+	edges  map[int]bool // by index of the other step: true for data, false for order
+	listed []int32      // the steps in needs
+	reads  []expr.Ref   // of outputs of other steps, without ?.
 
 	inside []expr.Ref // the same, in its bodies
 	sub    []PlanStep
@@ -172,6 +173,7 @@ func (c *compiler) body(src bodySource) body {
 		if reader == machine.AnySuccess && len(steps[i].edges) == 1 {
 			reader = machine.AllSuccess // any of one is all
 		}
+		c.warnNever(&steps[i], reader)
 		c.warnSkipped(steps, skips, steps[i].reads, reader)
 		if !skips[i].upstream { // else it may be skipped together with what its bodies read
 			c.warnSkipped(steps, skips, steps[i].inside, reader)

@@ -137,7 +137,7 @@ func compile(
 	}
 	p.rules, p.others = rules, &ruled{
 		matter: Rules{Listed: p.hasAgents(), Escaped: c.has.URLs, Retrieves: c.has.Retrieves,
-			Errors: c.has.StepErrors},
+			Errors: c.has.StepErrors, Skips: true},
 		compile: func(rules Rules) (*Program, error) { return compile(r, nil, from, stored, rules) },
 	}
 	p.OwnTools = c.ownTools()

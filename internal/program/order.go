@@ -90,10 +90,15 @@ func (c *compiler) order(g *machine.Graph, steps []compiledStep) {
 	g.Succ = make([][]int32, n)
 	g.Preds = make([]int32, n)
 	g.Rank = ranks(steps)
+	g.Listed = map[int32][]int32{}
 	for i := range steps {
 		s := &steps[i]
 		g.Nodes[i] = s.node
 		g.Preds[i] = int32(len(s.edges))
+		if s.node.Trigger == machine.NoneFailed && len(s.listed) > 1 {
+			slices.Sort(s.listed)
+			g.Listed[int32(i)] = s.listed
+		}
 		for _, from := range s.sortedEdges() {
 			g.Succ[from] = append(g.Succ[from], int32(i))
 		}

@@ -15,15 +15,18 @@ type Rules struct {
 	// Errors says that the error of a step, as expressions see it, has the reason, the status and the step that failed
 	// first. Without it there are the category, the code and the message.
 	Errors bool
+	// Skips says that a step with the trigger none_failed runs also after needs that were skipped because of their own
+	// needs, unless one of these failed. Without it that step is skipped.
+	Skips bool
 }
 
 // Now are the rules of runs that begin.
-var Now = Rules{Listed: true, Escaped: true, Retrieves: true, Errors: true}
+var Now = Rules{Listed: true, Escaped: true, Retrieves: true, Errors: true, Skips: true}
 
 // among returns the rules that matter where only those of the other matter.
 func (r Rules) among(of Rules) Rules {
 	return Rules{r.Listed && of.Listed, r.Escaped && of.Escaped, r.Retrieves && of.Retrieves,
-		r.Errors && of.Errors}
+		r.Errors && of.Errors, r.Skips && of.Skips}
 }
 
 // ruled makes the programs of a recipe by other rules, each once.

@@ -29,6 +29,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	for _, n := range src.Needs {
 		if ref, ok := s.names.Steps[n.Text]; ok {
 			s.edge(ref.Index, false)
+			s.listed = append(s.listed, int32(ref.Index))
 		} else {
 			s.errorf(n.Pos, diagnostics.CodeUnknownName, s.suggestStep(n.Text),
 				"step %q needs %q, which is not a step here", src.ID, n.Text)
