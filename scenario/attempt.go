@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
@@ -35,6 +36,7 @@ type attempt struct {
 	plan        *workflow.Plan // nil: the recipe was refused
 	diagnostics diagnostics.List
 	trace       []string // a line an event, of all executions
+	began       string   // as expressions see run.started_at
 	problem     string   // an answer could not be given; "": none
 	left        string   // answers of tools that no call got; "": none
 }
@@ -296,7 +298,7 @@ func newAttempt(outcomes []*workflow.Outcome, plan *workflow.Plan, dir string) (
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{outcome: decoded.(map[string]any), plan: plan}
+	a := &attempt{outcome: decoded.(map[string]any), plan: plan, began: out.StartedAt.UTC().Format(time.RFC3339)}
 	for _, name := range []string{"token", "startedAt", "endedAt"} {
 		delete(a.outcome, name)
 	}
@@ -333,8 +335,12 @@ func newAttempt(outcomes []*workflow.Outcome, plan *workflow.Plan, dir string) (
 }
 
 // fingerprint is what must be the same in every run, see sameOutput. Which independent steps had run when a run
-// failed may differ.
+// failed may differ, and so does the time at which it began, also where a step has it.
 func (a *attempt) fingerprint(same string) string {
+	return strings.ReplaceAll(a.compared(same), a.began, "run.started_at")
+}
+
+func (a *attempt) compared(same string) string {
 	if same == sameOutput {
 		return indented(pick(a.outcome, "status", "output")) + a.problem
 	}
