@@ -143,7 +143,7 @@ func TestFilterOfRuns(t *testing.T) {
 	b.goTo("#/runs?label=wrong")
 	b.sees(".trouble", "key=value")
 	b.goTo("#/runs?after=nonsense")
-	b.sees(".trouble", "no place in a list")
+	b.sees(".trouble", "not a place in a list")
 }
 
 func TestKeysOfRuns(t *testing.T) {
@@ -220,8 +220,9 @@ func TestRecoverRuns(t *testing.T) {
 // stopped records a run that is interrupted.
 func (s *site) stopped(id string) {
 	s.Helper()
+	begun := checkpoint.Record{At: time.Now().UTC().Round(0), Kind: "run.input", Data: []byte(`{"inputs":{}}`)}
 	lease, err := s.store.Create(s.Context(), checkpoint.Run{ID: id, Recipe: "asks", Digest: "d", Queue: "default",
-		StartedAt: time.Now()}, "test", time.Minute)
+		StartedAt: begun.At}, "test", time.Minute, begun)
 	if err == nil {
 		err = s.store.Release(s.Context(), lease)
 	}
