@@ -140,13 +140,9 @@ func (m *Model) ask(
 	}
 	var r reply
 	shown := m.client.Shows(emit, names)
-	err = m.client.Do(ctx, http.MethodPost, messagesPath, body, func(answer io.Reader) error {
-		in := bufio.NewReader(answer)
-		if !endpoint.IsStream(in) {
-			return m.readWhole(ctx, in, &r)
-		}
-		return m.readStream(ctx, in, &r, shown)
-	})
+	err = m.client.Ask(ctx, messagesPath, body,
+		func(in *bufio.Reader) error { return m.readWhole(ctx, in, &r) },
+		func(in *bufio.Reader) error { return m.readStream(ctx, in, &r, shown) })
 	if err != nil {
 		return nil, hinted(req, err)
 	}

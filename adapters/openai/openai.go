@@ -190,17 +190,15 @@ func (m *Model) ask(
 	}
 	var r reply
 	shown := m.client.Shows(emit, names)
-	err = m.client.Do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
-		in := bufio.NewReader(answer)
-		if !endpoint.IsStream(in) { // some stream whatever they are asked for
+	err = m.client.Ask(ctx, chatPath, body,
+		func(in *bufio.Reader) error {
 			body, err := m.client.ReadAll(in, chatPath)
 			if err != nil {
 				return err
 			}
 			return m.decode(ctx, body, &r)
-		}
-		return m.readStream(ctx, in, &r, shown)
-	})
+		},
+		func(in *bufio.Reader) error { return m.readStream(ctx, in, &r, shown) })
 	if err != nil {
 		return nil, m.hinted(req, err)
 	}

@@ -40,20 +40,24 @@ func (u *usage) UnmarshalJSON(data []byte) error {
 		Read   endpoint.Count  `json:"cache_read_input_tokens"`
 		Made   endpoint.Count  `json:"cache_creation_input_tokens"`
 	}
-	var in struct {
-		Cached  endpoint.Count `json:"cached_tokens"`
-		Written endpoint.Count `json:"cache_write_tokens"`
-	}
-	var out struct {
-		Reasoning endpoint.Count `json:"reasoning_tokens"`
-	}
 	_ = json.Unmarshal(data, &counts) // what is none of these counts nothing
-	_ = json.Unmarshal(counts.Of, &in)
-	_ = json.Unmarshal(counts.OfOut, &out)
+	in, out := detailsOf(counts.Of), detailsOf(counts.OfOut)
 	*u = usage{Input: counts.Input, Output: counts.Output, Reasoning: out.Reasoning,
 		Cached:  cmp.Or(in.Cached, counts.Hit, counts.Cached, counts.Read),
 		Written: cmp.Or(in.Written, counts.Made)}
 	return nil
+}
+
+// details are the counts that both APIs have in the details of others.
+type details struct {
+	Cached    endpoint.Count `json:"cached_tokens"`
+	Written   endpoint.Count `json:"cache_write_tokens"`
+	Reasoning endpoint.Count `json:"reasoning_tokens"`
+}
+
+func detailsOf(data json.RawMessage) (d details) {
+	_ = json.Unmarshal(data, &d) // as above
+	return d
 }
 
 // word is a string, or a number as its digits; anything else is none, and so is the string "null".

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 
 	"github.com/braise-run/braise/internal/endpoint"
@@ -40,16 +39,8 @@ func (u *usageOfResponses) UnmarshalJSON(data []byte) error {
 		Of     json.RawMessage `json:"input_tokens_details"`
 		OfOut  json.RawMessage `json:"output_tokens_details"`
 	}
-	var in struct {
-		Cached  endpoint.Count `json:"cached_tokens"`
-		Written endpoint.Count `json:"cache_write_tokens"`
-	}
-	var out struct {
-		Reasoning endpoint.Count `json:"reasoning_tokens"`
-	}
 	_ = json.Unmarshal(data, &counts) // what is none of these counts nothing
-	_ = json.Unmarshal(counts.Of, &in)
-	_ = json.Unmarshal(counts.OfOut, &out)
+	in, out := detailsOf(counts.Of), detailsOf(counts.OfOut)
 	u.Usage = runtime.Usage{InputTokens: int(counts.Input), CachedTokens: int(in.Cached),
 		CacheWriteTokens: int(in.Written), OutputTokens: int(counts.Output),
 		ReasoningTokens: int(out.Reasoning)}.Clamped()
@@ -113,13 +104,9 @@ func (m *Model) askResponses(
 	}
 	var r responsesReply
 	shown := m.client.Shows(emit, names)
-	err = m.client.Do(ctx, http.MethodPost, responsesPath, body, func(answer io.Reader) error {
-		in := bufio.NewReader(answer)
-		if !endpoint.IsStream(in) {
-			return m.client.ReadWhole(ctx, responsesPath, in, &r)
-		}
-		return m.readResponsesStream(ctx, in, &r, shown)
-	})
+	err = m.client.Ask(ctx, responsesPath, body,
+		func(in *bufio.Reader) error { return m.client.ReadWhole(ctx, responsesPath, in, &r) },
+		func(in *bufio.Reader) error { return m.readResponsesStream(ctx, in, &r, shown) })
 	if err != nil {
 		return nil, m.hinted(req, err)
 	}

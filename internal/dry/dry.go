@@ -33,6 +33,8 @@ const Event = "dry_run"
 //   - Indexes are searched, but not updated; conversations are loaded, but not saved.
 //   - The run is in memory. What recipes keep with state.put ends with it, and they read what rt.Store has.
 //   - Nobody is told of it: there is no sink, and no OnPause. Limits of a day do not apply.
+//
+// What plugins, the environment and agents in Go bring is not replaced: rt is that of a host, which has none of them.
 func Runtime(rt *runtime.Runtime, wf *workflow.Workflow, answers *script.Tools) *runtime.Runtime {
 	d := answerer{schemas: map[string]map[string]any{}}
 	d.add(wf.Recipe().All(), "")
@@ -188,12 +190,7 @@ func (model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Respo
 }
 
 // Metadata implements runtime.Described.
-func (m model) Metadata() (about runtime.Metadata) {
-	if d, ok := m.Model.(runtime.Described); ok {
-		about = d.Metadata()
-	}
-	return about
-}
+func (m model) Metadata() runtime.Metadata { return metadata(m.Model) }
 
 // index is searched, but not updated.
 type index struct{ runtime.Searcher }
@@ -209,8 +206,10 @@ func (index) Update(ctx context.Context, c runtime.Change) (runtime.Updated, err
 }
 
 // Metadata implements runtime.Described.
-func (x index) Metadata() (about runtime.Metadata) {
-	if d, ok := x.Searcher.(runtime.Described); ok {
+func (x index) Metadata() runtime.Metadata { return metadata(x.Searcher) }
+
+func metadata(port any) (about runtime.Metadata) {
+	if d, ok := port.(runtime.Described); ok {
 		about = d.Metadata()
 	}
 	return about

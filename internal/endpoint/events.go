@@ -9,13 +9,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/braise-run/braise/retry"
 )
 
-// IsStream reports whether in has events, and not the whole answer or a page, which gateways send
+// Ask posts a request. Its answer goes to stream if it consists of events, whatever was asked for, else to whole.
+func (c *Client) Ask(ctx context.Context, path string, body []byte, whole, stream func(*bufio.Reader) error) error {
+	return c.Do(ctx, http.MethodPost, path, body, func(answer io.Reader) error {
+		in := bufio.NewReader(answer)
+		if isStream(in) {
+			return stream(in)
+		}
+		return whole(in)
+	})
+}
+
+// isStream reports whether in has events, and not the whole answer or a page, which gateways send
 // instead. It skips a byte order mark and white space, which are allowed before any of them.
-func IsStream(in *bufio.Reader) bool {
+func isStream(in *bufio.Reader) bool {
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
 		in.Discard(3)
 	}
