@@ -39,21 +39,18 @@ func (s *Store) PutSignal(ctx context.Context, runID string, one checkpoint.Sign
 
 // Signals implements checkpoint.Signals.
 func (s *Store) Signals(ctx context.Context, runID string, open bool) (all []checkpoint.Signal, err error) {
-	text := "SELECT id, done, line FROM signals WHERE run = ? ORDER BY num"
+	text := "SELECT signals.id, done, line FROM runs LEFT JOIN signals ON run = runs.num WHERE runs.id = ?" +
+		" ORDER BY signals.num"
 	if open {
-		text = "SELECT id, done, line FROM signals INDEXED BY signals_open WHERE run = ? AND done = 0 ORDER BY num"
+		text = "SELECT signals.id, done, line FROM runs LEFT JOIN signals INDEXED BY signals_open" +
+			" ON run = runs.num AND done = 0 WHERE runs.id = ? ORDER BY signals.num"
 	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		var num int64
-		err := query(c, func(stmt *sqlite.Stmt) error { num = stmt.ColumnInt64(0); return nil },
-			"SELECT num FROM runs WHERE id = ?", runID)
-		if err == nil && num == 0 {
-			err = refuse("run %q: %w", runID, checkpoint.ErrNotFound)
-		}
-		if err != nil {
-			return err
-		}
+	there := false
+	err = s.readOne(ctx, func(c *sqlite.Conn) error {
 		return query(c, func(stmt *sqlite.Stmt) error {
+			if there = true; stmt.ColumnType(0) == sqlite.TypeNull {
+				return nil
+			}
 			one, err := checkpoint.ParseSignalLine(column(stmt, 2))
 			if err != nil || one.ID != stmt.ColumnText(0) {
 				return refuse("run %q: signal %q: %w: %v", runID, stmt.ColumnText(0), checkpoint.ErrCorrupt, err)
@@ -61,8 +58,11 @@ func (s *Store) Signals(ctx context.Context, runID string, open bool) (all []che
 			one.Done = stmt.ColumnInt(1) != 0
 			all = append(all, one)
 			return nil
-		}, text, num)
+		}, text, runID)
 	})
+	if err == nil && !there {
+		err = refuse("run %q: %w", runID, checkpoint.ErrNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -120,12 +120,19 @@ func (s *Store) usable(ctx context.Context) error {
 
 // read calls f with a connection that shows the file as it is now, whatever is written meanwhile.
 func (s *Store) read(ctx context.Context, f func(c *sqlite.Conn) error) error {
+	return s.readOne(ctx, func(c *sqlite.Conn) error {
+		return inTransaction(c, "BEGIN", func() error { return f(c) })
+	})
+}
+
+// readOne is read for a single query.
+func (s *Store) readOne(ctx context.Context, f func(c *sqlite.Conn) error) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	c, err := s.readers.Take(ctx)
 	if err == nil {
-		err = inTransaction(c, "BEGIN", func() error { return f(c) })
+		err = f(c)
 		s.readers.Put(c)
 	}
 	if _, ok := errors.AsType[*refusal](err); err == nil || ok {

@@ -44,7 +44,8 @@ func (w *writer) note() error {
 }
 
 // Watch implements checkpoint.Watcher. What this process writes is told at once, what others write after up to 100 ms.
-// It names the runs, unless more than a thousand are running, or changes come too fast.
+// It names the runs, unless more than a thousand are running, or changes come too fast. When others write for the
+// first time, it names all that are running.
 func (s *Store) Watch(ctx context.Context, changed func(runID string)) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -59,18 +60,25 @@ func (s *Store) Watch(ctx context.Context, changed func(runID string)) error {
 
 // sight is what a watcher has seen of other processes. The zero value is nothing yet.
 type sight struct {
-	others int64           // see writer.others
-	last   int64           // num in changes
-	ends   map[int64]int64 // by run: the key at which its journal ends, of those that are running
+	others int64 // see writer.others
+	last   int64 // num in changes
+	// ends are, by run, the keys at which the journals of those that are running end: of none that was not looked at
+	// yet. nil: there was no look.
+	ends map[int64]int64
 }
 
-// look returns the runs that other processes may have changed since the last look; "": any run.
+// look returns the runs that other processes may have changed since the last look; "": any run. The first look finds
+// none: most runs are over before others write.
 func (s *Store) look(ctx context.Context, seen *sight) (runs []string, err error) {
 	now := sight{others: s.others(), last: seen.last, ends: map[int64]int64{}}
-	if now.others == seen.others {
+	if now.others == seen.others && seen.ends != nil {
 		return nil, nil
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
+		if seen.ends == nil {
+			return query(c, func(stmt *sqlite.Stmt) error { now.last = stmt.ColumnInt64(0); return nil },
+				"SELECT max(num) FROM changes")
+		}
 		err := query(c, func(stmt *sqlite.Stmt) error {
 			num := stmt.ColumnInt64(0)
 			if num != now.last+1 { // the ones between are not kept any more

@@ -30,6 +30,9 @@ func TestWatchNamesRuns(t *testing.T) {
 	create(t, mine, "quiet", time.Hour)
 	l := create(t, mine, "run", time.Hour)
 	ids, _ := changes(t, mine)
+	want(t, "Append", other.Append(t.Context(), l, 1, note(t, "first")), nil) // then it names all that run
+	for named := map[string]bool{}; !named["run"] || !named["quiet"]; named[<-ids] = true {
+	}
 	told := func(what, want string) {
 		t.Helper()
 		for late := time.After(2 * time.Minute); ; {
@@ -48,7 +51,7 @@ func TestWatchNamesRuns(t *testing.T) {
 	}
 	create(t, mine, "here", 0)
 	told("Create", "here")
-	want(t, "Append", other.Append(t.Context(), l, 1, note(t, "a")), nil)
+	want(t, "Append", other.Append(t.Context(), l, 2, note(t, "a")), nil)
 	told("Append of another store", "run")
 	create(t, other, "there", 0)
 	told("Create of another store", "there")
@@ -63,14 +66,20 @@ func TestWatchNamesRuns(t *testing.T) {
 func TestWatchMissesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	mine, other := open(t, path, nil), open(t, path, nil)
-	create(t, mine, "run", 0)
+	l := create(t, mine, "run", time.Hour)
 	var seen sight
-	_, err := mine.look(t.Context(), &seen)
-	want(t, "look", err, nil)
-	runs, err := mine.look(t.Context(), &seen)
-	if want(t, "look", err, nil); len(runs) > 0 {
-		t.Errorf("without a change: %q", runs)
+	look := func(what, found string) {
+		t.Helper()
+		runs, err := mine.look(t.Context(), &seen)
+		if want(t, "look", err, nil); strings.Join(runs, " ") != found {
+			t.Errorf("%s: %q, want %q", what, runs, found)
+		}
 	}
+	look("the first look", "")
+	look("without a change", "")
+	want(t, "Append", other.Append(t.Context(), l, 1, note(t, "a")), nil)
+	look("the first change of another store", "run")
+	look("without another change", "")
 	for _, tt := range []struct {
 		sql  string // of the other store
 		want string
@@ -80,10 +89,7 @@ func TestWatchMissesNothing(t *testing.T) {
 		{"INSERT INTO changes (num, runs) VALUES (5000, '1')", " run"},
 	} {
 		want(t, "write", other.write(t.Context(), func(w *writer) error { return w.exec(tt.sql) }), nil)
-		runs, err := mine.look(t.Context(), &seen)
-		if want(t, "look", err, nil); strings.Join(runs, " ") != tt.want {
-			t.Errorf("%s: %q, want %q", tt.sql, runs, tt.want)
-		}
+		look(tt.sql, tt.want)
 	}
 }
 

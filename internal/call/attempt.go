@@ -66,26 +66,27 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 	}()
 	a.findable()
 	if c.Day != nil {
-		settle, err := a.reserveDay()
-		if err != nil {
-			return engine.Result{Bad: err}
-		}
-		defer func() { settle(&res) }()
-	}
-	switch {
-	case call.Looks:
-		res = a.look()
-	case call.Kind == program.ModelCall:
-		res = a.askModel()
-	case call.Kind == program.ToolCall:
-		res = a.callTool()
-	case call.Job != nil:
-		res = a.callPort()
-	default:
-		res = a.visit()
+		res = a.onItsDay()
+	} else {
+		res = a.make()
 	}
 	res.Err, res.Bad = a.shownPause(res.Err), a.shownPause(res.Bad)
 	return res
+}
+
+// make makes the attempt.
+func (a *attempt) make() engine.Result {
+	switch {
+	case a.call.Looks:
+		return a.look()
+	case a.call.Kind == program.ModelCall:
+		return a.askModel()
+	case a.call.Kind == program.ToolCall:
+		return a.callTool()
+	case a.call.Job != nil:
+		return a.callPort()
+	}
+	return a.visit()
 }
 
 // Emitted implements the other side of a [trace.Emitter].

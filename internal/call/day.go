@@ -6,18 +6,19 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 )
 
-// reserveDay reserves what the attempt may cost on its day, and returns what settles that once its result is known. The
-// error says that a limit leaves less, or that the store failed.
-func (a *attempt) reserveDay() (settle func(*engine.Result), err error) {
+// onItsDay makes the attempt once what it may cost is reserved on its day, and settles that however the attempt ends.
+// Its result says if a limit leaves less, or if the store failed.
+func (a *attempt) onItsDay() (res engine.Result) {
 	r, err := a.Day.Reserve(a.ctx, named(a.call), engine.Wanted(a.call, a.rt.Prices).Micros)
 	if err != nil {
-		return nil, a.shown(err)
+		return engine.Result{Bad: a.shown(err)}
 	}
 	ctx := context.WithoutCancel(a.ctx) // what was paid counts, however the run ends
-	return func(res *engine.Result) {
-		err := a.Day.Settle(ctx, r, engine.Used(a.call, res, a.rt.Prices).Micros)
+	defer func() {
+		err := a.Day.Settle(ctx, r, engine.Used(a.call, &res, a.rt.Prices).Micros)
 		if err != nil && a.Warn != nil {
 			a.Warn("the cost of a call is not counted on its day: "+err.Error(), a.call.Path)
 		}
-	}, nil
+	}()
+	return a.make()
 }

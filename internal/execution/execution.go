@@ -44,14 +44,9 @@ func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, er
 		r.ID = local.NewID()
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
 	}
-	newID := s.Runtime.NewRunID
-	if newID == nil {
-		newID = local.NewID
-	}
 	if id == "" {
 		var err error
-		if id, err = guard.Port(r.Context(), runtime.CategoryConfig, "runtime.invalid", "NewRunID",
-			func() (string, error) { return newID(), nil }); err != nil {
+		if id, err = newID(r.Context(), s.Runtime); err != nil {
 			r.ID = local.NewID()
 			return nil, err
 		}
@@ -68,6 +63,15 @@ func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, er
 		return nil, err
 	}
 	return inputs, r.Strict()
+}
+
+// newID returns the id of a new run.
+func newID(ctx context.Context, rt *runtime.Runtime) (string, error) {
+	if rt.NewRunID == nil {
+		return local.NewID(), nil
+	}
+	return guard.Port(ctx, runtime.CategoryConfig, "runtime.invalid", "NewRunID",
+		func() (string, error) { return rt.NewRunID(), nil })
 }
 
 // openNew is open for a run that is no fork: its breakpoints are those of the runtime.

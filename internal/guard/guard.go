@@ -28,20 +28,20 @@ func Port[T any](
 		value T
 		err   error
 	}
-	failed := func(format string, args ...any) result {
-		return result{err: &runtime.Error{Category: category, Code: code, Err: fmt.Errorf(format, args...)}}
-	}
 	done := make(chan result, 1)
 	go func() {
-		r := failed("%s ended its goroutine", what)
+		var r result
+		returned := false
 		defer func() {
 			if p := recover(); p != nil {
-				r = failed("panic in %s: %v", what, p)
+				r.err = failed(category, code, "panic in %s: %v", what, p)
+			} else if !returned {
+				r.err = failed(category, code, "%s ended its goroutine", what)
 			}
 			done <- r
 		}()
-		v, err := f()
-		r = result{v, err}
+		r.value, r.err = f()
+		returned = true
 	}()
 	select {
 	case r := <-done:
@@ -54,9 +54,14 @@ func Port[T any](
 	case r := <-done:
 		return r.value, r.err
 	case <-settle.C:
-		r := failed("%s ignored its context and was left behind: %w", what, context.Cause(ctx))
-		return r.value, r.err
+		var none T
+		return none, failed(category, code, "%s ignored its context and was left behind: %w", what, context.Cause(ctx))
 	}
+}
+
+// failed returns the error of a call of a port that did not return.
+func failed(category runtime.Category, code, format string, args ...any) error {
+	return &runtime.Error{Category: category, Code: code, Err: fmt.Errorf(format, args...)}
 }
 
 // Store calls a store, by f. The call has ctx, for a minute at most: one that does not return then is left behind. So

@@ -105,32 +105,25 @@ func (r *Run) Hold() {
 	j.ended.Go(func() { r.tend(stop) })
 }
 
-// tend renews the lease, and looks for signals, until stop is closed: at each renewal, and when the store says that
-// something has changed.
+// tend renews the lease, and looks for signals, until stop is closed: at each renewal, and when there may be some.
 func (r *Run) tend(stop chan struct{}) {
 	j := &r.Store
 	renewal := time.NewTicker(ledger.LeaseTime / 3)
 	defer renewal.Stop()
-	var pause <-chan time.Time // no look until then
+	var long <-chan time.Time
 	if r.inbox() != nil {
 		timer := time.NewTimer(WatchAfter) // most runs are over by then
 		defer timer.Stop()
-		pause = timer.C
+		long = timer.C
 	}
 	wake := make(chan struct{}, 1)
-	var changed <-chan struct{} // wake, but not in a pause
-	watched := false
 	for {
 		select {
 		case <-stop:
 			return
-		case <-pause:
-			if changed = wake; !watched {
-				watched = true
-				defer subscribe(j.Store, r.ID, wake)()
-			}
-		case <-changed:
-			changed, pause = nil, time.After(LookEvery)
+		case <-long:
+			defer subscribe(j.Store, r.ID, wake)()
+		case <-wake:
 			r.look()
 		case <-renewal.C:
 			err := j.Renew(r.ctx)
