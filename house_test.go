@@ -105,7 +105,7 @@ var plan = map[string]room{
 	"adapters/anthropic":        {"3", "runtime retry internal/endpoint internal/value", ""},
 	"adapters/openai":           {"3", "runtime retry internal/endpoint internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
-	"adapters/limit":            {"3", "internal/agents retry runtime trace", ""},
+	"adapters/limit":            {"3", "checkpoint internal/agents internal/guard retry runtime trace", ""},
 	"adapters/mcp": {"3", "resume runtime retry trace internal/procgroup internal/schema internal/value",
 		"github.com/modelcontextprotocol/go-sdk/..."},
 	"adapters/builtin": {"3", "runtime retry trace internal/passages internal/procgroup internal/regular internal/value",

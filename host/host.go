@@ -146,12 +146,18 @@ func (c *Config) Fallbacks() map[string][]string {
 	return fallbacks
 }
 
-// UseStore gives rt its store, and with it the memory of agents if the configuration has one. A nil store is none:
-// runs are not kept, and conversations last as long as the process. A store that has no
-// checkpoint.Documents cannot keep conversations; that is an error. A nil c is an installation without a
-// braise.yaml.
+// UseStore gives rt its store, and with it the memory of agents if the configuration has one. The limits of models
+// then hold over all processes that have the store. A nil store is none: runs are not kept, and conversations last as
+// long as the process. A store that has no checkpoint.Documents cannot keep conversations; that is an error. A nil c is
+// an installation without a braise.yaml.
 func (c *Config) UseStore(rt *runtime.Runtime, store checkpoint.Store) error {
 	rt.Store = store
+	documents, ok := store.(checkpoint.Documents)
+	if ok && c != nil {
+		for name := range c.Models {
+			limit.Share(rt.Models[name], documents, name)
+		}
+	}
 	if c == nil || !c.Memory {
 		return nil
 	}
@@ -159,7 +165,6 @@ func (c *Config) UseStore(rt *runtime.Runtime, store checkpoint.Store) error {
 		rt.Memory = new(memory.Memory)
 		return nil
 	}
-	documents, ok := store.(checkpoint.Documents)
 	if !ok {
 		return fmt.Errorf("memory: a %T keeps no conversations", store)
 	}

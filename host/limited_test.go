@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -97,11 +98,15 @@ func TestFansOfOneModel(t *testing.T) {
 	})
 }
 
-// The runs of a host share the limits of a model; those of its fallback are its own.
-func TestLimitsOfModels(t *testing.T) {
-	most := map[string]int{"a": 3, "b": 2}
+// busyEndpoint is a server for models that counts the calls under way: it answers none of a model before as many are as the
+// model may have and one more had time to come, and then those of a with 503.
+func busyEndpoint(t *testing.T, most map[string]int) (url string, peak map[string]int) {
 	var mu sync.Mutex
-	busy, peak, full := map[string]int{}, map[string]int{}, map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+	busy, peak, full := map[string]int{}, map[string]int{}, map[string]chan struct{}{}
+	open := map[string]*sync.Once{}
+	for model := range most {
+		full[model], open[model] = make(chan struct{}), new(sync.Once)
+	}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct{ Model string }
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
@@ -110,11 +115,7 @@ func TestLimitsOfModels(t *testing.T) {
 		mu.Lock()
 		busy[asked.Model]++
 		if peak[asked.Model] = max(peak[asked.Model], busy[asked.Model]); busy[asked.Model] == most[asked.Model] {
-			select {
-			case <-full[asked.Model]:
-			default:
-				close(full[asked.Model])
-			}
+			open[asked.Model].Do(func() { time.AfterFunc(300*time.Millisecond, func() { close(full[asked.Model]) }) })
 		}
 		mu.Unlock()
 		<-full[asked.Model] // as many as may be are under way
@@ -128,16 +129,48 @@ func TestLimitsOfModels(t *testing.T) {
 		fmt.Fprint(w, `{"choices": [{"message": {"content": "ok"}}]}`)
 	}))
 	t.Cleanup(srv.Close)
+	return srv.URL, peak
+}
+
+// The runs of a host share the limits of a model; those of its fallback are its own.
+func TestLimitsOfModels(t *testing.T) {
+	most := map[string]int{"a": 3, "b": 2}
+	url, peak := busyEndpoint(t, most)
 	h, _ := install(t, host.Options{Store: "memory:"}, map[string]string{"recipe.yaml": fanRecipe, "braise.yaml": strings.ReplaceAll(`
 models:
   fast: {provider: openai, model: a, base_url: URL, max_parallel: 3, fallback: [mini]}
   mini: {provider: openai, model: b, base_url: URL, max_parallel: 2, rpm: 1000, tpm: 1000000}
-`, "URL", srv.URL)})
+`, "URL", url)})
 	wf, rt, err := h.Look(h.ConfigPath()[:len(h.ConfigPath())-len("braise.yaml")] + "recipe.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	runTwo(t, wf, rt, 12)
+	if diff := cmp.Diff(most, peak); diff != "" {
+		t.Errorf("calls under way (-want +got):\n%s", diff)
+	}
+}
+
+// Two hosts that have one store share the limits of a model.
+func TestLimitsOfAStore(t *testing.T) {
+	most := map[string]int{"b": 3}
+	url, peak := busyEndpoint(t, most)
+	store := "sqlite:" + filepath.Join(t.TempDir(), "runs.db")
+	var both sync.WaitGroup
+	for range 2 {
+		h, _ := install(t, host.Options{Store: store}, map[string]string{"recipe.yaml": fanRecipe,
+			"braise.yaml": "models: {fast: {provider: openai, model: b, base_url: \"" + url + "\", max_parallel: 3}}\n"})
+		wf, _, err := h.Look(filepath.Join(filepath.Dir(h.ConfigPath()), "recipe.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt, err := h.Runtime(t.Context(), wf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both.Go(func() { runTwo(t, wf, rt, 6) })
+	}
+	both.Wait()
 	if diff := cmp.Diff(most, peak); diff != "" {
 		t.Errorf("calls under way (-want +got):\n%s", diff)
 	}

@@ -64,7 +64,22 @@ var _ runtime.LimitedModel = model{}
 func (m model) Turn(ctx context.Context, req *runtime.Request) (runtime.Model, error) {
 	t, waits := m.limiter.enter(req)
 	if waits.limit != "" {
-		if err := wait(ctx, t, req.Model, waits); err != nil {
+		w := wait{model: req.Model}
+		w.begins(ctx, waits)
+		select {
+		case <-t.ready:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			t.leave()
+			return nil, w.failed(ctx)
+		}
+		w.ends(ctx)
+	}
+	if t.shared != nil {
+		var err error
+		if t.place, err = t.shared.enter(ctx, req.Model, t.tokens); err != nil {
+			t.leave()
 			return nil, err
 		}
 	}
@@ -74,22 +89,32 @@ func (m model) Turn(ctx context.Context, req *runtime.Request) (runtime.Model, e
 	return turnModel{m.asked, t}, nil
 }
 
-// wait waits for a turn.
-func wait(ctx context.Context, t *turn, name string, waits waiting) error {
-	_ = trace.Emit(ctx, "model.wait", map[string]any{"model": name, "limit": waits.limit, "ahead": waits.ahead})
-	began := time.Now()
-	select {
-	case <-t.ready:
-	case <-ctx.Done():
+// wait is a call's wait for its turn.
+type wait struct {
+	model string
+	limit string // that it waits for; "": it does not
+	began time.Time
+}
+
+func (w *wait) begins(ctx context.Context, what waiting) {
+	w.limit, w.began = what.limit, time.Now()
+	_ = trace.Emit(ctx, "model.wait", map[string]any{"model": w.model, "limit": what.limit, "ahead": what.ahead})
+}
+
+func (w *wait) ends(ctx context.Context) {
+	if w.limit != "" {
+		ms := time.Since(w.began).Milliseconds()
+		_ = trace.Emit(ctx, "model.waited", map[string]any{"model": w.model, "ms": ms})
 	}
-	waited := time.Since(began)
-	if ctx.Err() != nil {
-		t.leave()
-		return &retry.Failure{Err: fmt.Errorf("model %q was not asked, after %v of waiting for its limit %s: %w",
-			name, waited.Round(time.Millisecond), waits.limit, ctx.Err())}
+}
+
+// failed is the error of a call whose context is done before its turn.
+func (w *wait) failed(ctx context.Context) error {
+	if w.limit == "" {
+		return &retry.Failure{Err: fmt.Errorf("model %q was not asked: %w", w.model, ctx.Err())}
 	}
-	_ = trace.Emit(ctx, "model.waited", map[string]any{"model": name, "ms": waited.Milliseconds()})
-	return nil
+	return &retry.Failure{Err: fmt.Errorf("model %q was not asked, after %v of waiting for its limit %s: %w",
+		w.model, time.Since(w.began).Round(time.Millisecond), w.limit, ctx.Err())}
 }
 
 // Generate implements runtime.Model.

@@ -23,6 +23,7 @@ type limiter struct {
 	Limits
 
 	mu      sync.Mutex
+	shared  *shared // where calls wait for their turn after that here; nil: nowhere
 	queue   []*turn // that wait, in the order in which they came
 	busy    int     // calls under way
 	counted []*turn // sent within the window, the oldest first; none without RPM and TPM
@@ -35,6 +36,8 @@ type turn struct {
 	of     *limiter
 	tokens int64         // what it may use, and then what it has used
 	sent   time.Time     // when its turn came; zero: it waits
+	shared *shared       // where it waits after that; nil: nowhere
+	place  *place        // its turn there; nil: it has none
 	ready  chan struct{} // closed then
 }
 
@@ -49,6 +52,7 @@ func (l *limiter) enter(req *runtime.Request) (*turn, waiting) {
 	t := &turn{of: l, ready: make(chan struct{}), tokens: agents.TokensOf(req) + agents.AnswerTokens(req)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	t.shared = l.shared
 	l.queue = append(l.queue, t)
 	limit := l.next()
 	if !t.sent.IsZero() {
@@ -95,13 +99,17 @@ func (l *limiter) next() (limit string) {
 }
 
 // limits returns the limit that keeps a call from being sent now; "": none does.
-func (l *limiter) limits(t *turn) string {
+func (l *limiter) limits(t *turn) string { return l.over(l.busy, len(l.counted), l.tokens, t.tokens) }
+
+// over returns the limit that one more call would exceed, beside those under way and what was sent within the window;
+// "": none.
+func (l Limits) over(busy, requests int, tokens, more int64) string {
 	switch {
-	case l.MaxParallel > 0 && l.busy >= l.MaxParallel:
+	case l.MaxParallel > 0 && busy >= l.MaxParallel:
 		return "max_parallel"
-	case l.RPM > 0 && len(l.counted) >= l.RPM:
+	case l.RPM > 0 && requests >= l.RPM:
 		return "rpm"
-	case l.TPM > 0 && l.tokens > 0 && l.tokens+t.tokens > int64(l.TPM):
+	case l.TPM > 0 && tokens > 0 && tokens+more > int64(l.TPM):
 		return "tpm"
 	}
 	return ""
@@ -139,19 +147,24 @@ func (l *limiter) unsent(t *turn) {
 // end ends a call whose turn it was. One that does not say what it used counts as what it might have used.
 func (t *turn) end(resp *runtime.Response, err error) {
 	l := t.of
+	unsent, used := err != nil && retry.FailureOf(err).Unsent(), int64(0)
+	if resp != nil {
+		used = int64(resp.Usage.InputTokens) + int64(resp.Usage.OutputTokens)
+	}
+	if t.place != nil {
+		t.shared.end(t.place, used, unsent)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil && retry.FailureOf(err).Unsent() {
+	if unsent {
 		l.unsent(t)
 		l.next()
 		return
 	}
 	l.busy--
-	if resp != nil && slices.Contains(l.counted, t) {
-		if used := int64(resp.Usage.InputTokens) + int64(resp.Usage.OutputTokens); used > 0 {
-			l.tokens += used - t.tokens
-			t.tokens = used
-		}
+	if used > 0 && slices.Contains(l.counted, t) {
+		l.tokens += used - t.tokens
+		t.tokens = used
 	}
 	l.next()
 }
