@@ -82,10 +82,8 @@ func (s *Store) rest() {
 // A process that waits for the lock of a file looks every poll. A process that has much to write leaves a
 // gap after each turn that is long enough for the others to see. Turns are short while others write, too.
 const (
-	poll   = 500 * time.Microsecond
-	turn   = 100 * time.Millisecond
-	shared = 20 * time.Millisecond
-	gap    = 3 * poll
+	poll, gap    = 500 * time.Microsecond, 3 * poll
+	turn, shared = 100 * time.Millisecond, 20 * time.Millisecond
 )
 
 // serve makes the writes in the queue until Close, all that are queued in one transaction.
