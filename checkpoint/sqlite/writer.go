@@ -80,23 +80,22 @@ func (s *Store) rest() {
 }
 
 // A process that waits for the lock of a file looks every poll. A process that has much to write leaves a
-// gap after each turn that is long enough for the others to see.
+// gap after each turn that is long enough for the others to see. Turns are short while others write, too.
 const (
-	poll = 500 * time.Microsecond
-	turn = 100 * time.Millisecond
-	gap  = 3 * poll
+	poll, gap    = 500 * time.Microsecond, 3 * poll
+	turn, shared = 100 * time.Millisecond, 20 * time.Millisecond
 )
 
 // serve makes the writes in the queue until Close, all that are queued in one transaction.
 func (s *Store) serve() {
 	defer close(s.finished)
 	for range s.wake {
-		since := time.Now()
+		since, others := time.Now(), s.writer.others.Load()
 		for batch := s.take(); batch != nil; batch = s.take() {
 			s.writer.serve(batch)
-			if time.Since(since) > turn {
+			if had := time.Since(since); had > turn || had > shared && s.writer.others.Load() > others {
 				time.Sleep(gap)
-				since = time.Now()
+				since, others = time.Now(), s.writer.others.Load()
 			}
 		}
 	}

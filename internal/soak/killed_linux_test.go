@@ -37,7 +37,21 @@ type flood struct {
 	lock     sync.Mutex        // guards the rest
 	accepted map[string]string // key of the start -> id of the run
 	keys     map[string]string // and back
-	took     []time.Duration   // from when a start was to be sent until it was accepted
+	took     latencies         // of all starts, from when they were to be sent until they were accepted
+	direct   latencies         // of those that the first server accepted
+}
+
+// latencies are how long something took, each time.
+type latencies []time.Duration
+
+// String returns the median and the 99th percentile.
+func (l latencies) String() string {
+	if len(l) == 0 {
+		return "none"
+	}
+	sorted := slices.Sorted(slices.Values(l))
+	at := func(percent int) time.Duration { return sorted[len(l)*percent/100].Round(time.Millisecond / 10) }
+	return fmt.Sprintf("p50 %v, p99 %v", at(50), at(99))
 }
 
 // newFlood starts three servers on one store, which have recipes.
@@ -113,12 +127,12 @@ func (f *flood) run() {
 	answering.Wait()
 	ended := time.Since(began)
 	f.compare()
-	slices.Sort(f.took)
-	at := func(percent int) time.Duration { return f.took[len(f.took)*percent/100].Round(time.Millisecond) }
-	f.t.Logf("%s: %d runs, %.0f starts/s accepted after %v (median), %v (p99), %d sent once more; all ended after %v, %.0f/s; "+
-		"servers: %d killed, %d ended, %d stopped past their leases; %d questions", f.place.name, f.begun, float64(f.begun)/accepted.Seconds(),
-		at(50), at(99), f.repeated.Load(), ended.Round(time.Second), float64(f.begun)/ended.Seconds(), f.killed.Load(),
-		f.ended.Load(), f.stopped.Load(), f.answered)
+	f.t.Logf("%s: %d runs, %.0f starts/s accepted; all starts: %v; the %d that the first server accepted: %v; "+
+		"%d times a start was sent once more; all runs ended after %v, %.0f/s; "+
+		"servers: %d killed, %d ended, %d stopped past their leases; %d questions",
+		f.place.name, f.begun, float64(f.begun)/accepted.Seconds(), f.took, len(f.direct), f.direct,
+		f.repeated.Load(), ended.Round(time.Second), float64(f.begun)/ended.Seconds(),
+		f.killed.Load(), f.ended.Load(), f.stopped.Load(), f.answered)
 }
 
 // flow begins runs at their times, disturbs a server now and then, and waits until each start is accepted.
@@ -155,7 +169,7 @@ func (f *flood) disturb(s *server, n int) {
 				f.t.Errorf("SIGTERM: exit code %d", code)
 			}
 			s.start()
-		case n%3 == 2 && long():
+		case n%3 == 2 && long() && *stops:
 			f.stopped.Add(1)
 			s.signal(syscall.SIGSTOP)
 			pause(leaseTime)
@@ -189,7 +203,11 @@ func (f *flood) begin(n int, at time.Time) {
 		f.lock.Lock()
 		defer f.lock.Unlock()
 		f.accepted[key], f.keys[out.RunID] = out.RunID, key
-		f.took = append(f.took, time.Since(at))
+		took := time.Since(at)
+		f.took = append(f.took, took)
+		if try == 0 {
+			f.direct = append(f.direct, took)
+		}
 		return
 	}
 	f.t.Errorf("start %s is not accepted", key)

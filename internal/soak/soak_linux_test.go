@@ -24,6 +24,7 @@ var (
 	duration = flag.Duration("soak", 3*time.Second, "how long runs begin; from 60s on -soak.leases is on, too")
 	leases   = flag.Bool("soak.leases", false, "with PgBouncer, and with processes that are stopped for longer than a lease")
 	seed     = flag.Uint64("soak.seed", 1, "decides what is done to which run")
+	stops    = flag.Bool("soak.stops", true, "servers are stopped for longer than a lease, too; else they are only killed and told to end")
 	rate     = flag.Int("soak.rate", 0, "starts a second of TestFleet, for as long as -soak says; 0: 25, for 20s at most")
 	only     = flag.String("soak.only", "", "the one run to make, such as sqlite-7")
 )

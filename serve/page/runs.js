@@ -4,7 +4,7 @@ import {FilterBar, filterOf, lets} from './filter.js';
 import {ended, firstLine, spent, visible, word} from './format.js';
 import {watchRuns} from './live.js';
 import {Act, Dialog, Empty, Lasts, Moment, State, Tabs, Trouble, useKeys} from './parts.js';
-import {go, place, ref} from './place.js';
+import {place, ref} from './place.js';
 import {html, useEffect, useRef, useState} from './ui.js';
 
 /** @typedef {import('./types').Run & {gone?: boolean}} Row gone: it was deleted */
