@@ -19,7 +19,7 @@ type chunk struct {
 	Candidates []struct {
 		Index   int `json:"index"`
 		Content struct {
-			Parts []json.RawMessage `json:"parts"`
+			Parts []*said `json:"parts"`
 		} `json:"content"`
 		FinishReason  string `json:"finishReason"`
 		FinishMessage string `json:"finishMessage"`
@@ -27,8 +27,8 @@ type chunk struct {
 	Feedback struct {
 		BlockReason string `json:"blockReason"`
 	} `json:"promptFeedback"`
-	Usage json.RawMessage `json:"usageMetadata"`
-	Model any             `json:"modelVersion"` // a string, or no matter
+	Usage usage `json:"usageMetadata"`
+	Model any   `json:"modelVersion"` // a string, or no matter
 }
 
 // said is a part of an answer.
@@ -46,6 +46,9 @@ type said struct {
 	raw  json.RawMessage // of neither a text nor a call
 }
 
+// isOther reports whether a part is neither a text nor a call.
+func (s *said) isOther() bool { return s.Text == nil && s.Call == nil }
+
 // reply is an answer, as far as it has come.
 type reply struct {
 	parts   []*said
@@ -56,11 +59,9 @@ type reply struct {
 	model   string
 }
 
-// add adds a piece of an answer, and hands on what it brings. Only the first candidate is asked for.
-func (r *reply) add(c *chunk, shown *endpoint.Shown) error {
-	if c.Usage != nil {
-		r.usage.read(c.Usage)
-	}
+// add adds a piece of an answer, which is in data, and hands on what it brings. Only the first candidate is asked for.
+func (r *reply) add(c *chunk, data []byte, shown *endpoint.Shown) {
+	r.usage.update(c.Usage)
 	if name, ok := c.Model.(string); ok {
 		r.model = name
 	}
@@ -75,16 +76,32 @@ func (r *reply) add(c *chunk, shown *endpoint.Shown) error {
 		if candidate.FinishReason != "" {
 			r.finish, r.message = candidate.FinishReason, candidate.FinishMessage
 		}
-		for _, raw := range candidate.Content.Parts {
-			s := &said{raw: raw}
-			if err := json.Unmarshal(raw, s); err != nil {
-				return err
+		for n, s := range candidate.Content.Parts {
+			if s == nil { // null
+				continue
+			}
+			if s.isOther() {
+				s.raw = rawPart(data, i, n)
 			}
 			r.put(s)
 			s.show(shown)
 		}
 	}
-	return nil
+}
+
+// rawPart is the part n of the candidate i, as it came. Few answers have parts that are needed so.
+func rawPart(data []byte, i, n int) json.RawMessage {
+	var c struct {
+		Candidates []struct {
+			Content struct {
+				Parts []json.RawMessage `json:"parts"`
+			} `json:"content"`
+		} `json:"candidates"`
+	}
+	if json.Unmarshal(data, &c) != nil { // it was read already
+		return nil
+	}
+	return c.Candidates[i].Content.Parts[n]
 }
 
 // put adds a part. Texts that come in pieces become one, unless they have signatures: these keep their places.
@@ -93,7 +110,6 @@ func (r *reply) put(s *said) {
 		r.parts = append(r.parts, s)
 		return
 	}
-	s.raw = nil
 	if n := len(r.parts); n > 0 && s.Signature == "" {
 		if last := r.parts[n-1]; last.Text != nil && last.Call == nil && last.Signature == "" &&
 			last.Thought == s.Thought {
@@ -121,6 +137,19 @@ func (s *said) show(shown *endpoint.Shown) {
 	}
 }
 
+// size is what a part counts against MaxBytes.
+func (s *said) size() int {
+	switch {
+	case s == nil:
+		return 0
+	case s.Call != nil:
+		return len(s.Call.Args) + len(s.Signature)
+	case s.Text == nil:
+		return len(s.raw)
+	}
+	return len(*s.Text) + len(s.Signature)
+}
+
 // asItCame is a part that is neither a call nor a text of the answer, for the next request.
 func (s *said) asItCame() json.RawMessage {
 	if s.raw != nil {
@@ -134,31 +163,43 @@ func (s *said) asItCame() json.RawMessage {
 	return raw
 }
 
-// usage has the counts of tokens.
-type usage struct{ Prompt, Cached, ToolUse, Candidates, Thoughts endpoint.Count }
+// usage has the counts of tokens; nil: it is not there.
+type usage struct {
+	Prompt     *endpoint.Count `json:"promptTokenCount"`
+	Cached     *endpoint.Count `json:"cachedContentTokenCount"`
+	ToolUse    *endpoint.Count `json:"toolUsePromptTokenCount"`
+	Candidates *endpoint.Count `json:"candidatesTokenCount"`
+	Thoughts   *endpoint.Count `json:"thoughtsTokenCount"`
+}
 
-// read reads the counts that are there. The others stay: those of a stream replace those before.
-func (u *usage) read(data json.RawMessage) {
-	var counts struct {
-		Prompt     *endpoint.Count `json:"promptTokenCount"`
-		Cached     *endpoint.Count `json:"cachedContentTokenCount"`
-		ToolUse    *endpoint.Count `json:"toolUsePromptTokenCount"`
-		Candidates *endpoint.Count `json:"candidatesTokenCount"`
-		Thoughts   *endpoint.Count `json:"thoughtsTokenCount"`
-	}
-	_ = json.Unmarshal(data, &counts) // what is no object counts nothing
-	for _, c := range []struct{ to, from *endpoint.Count }{{&u.Prompt, counts.Prompt}, {&u.Cached, counts.Cached},
-		{&u.ToolUse, counts.ToolUse}, {&u.Candidates, counts.Candidates}, {&u.Thoughts, counts.Thoughts}} {
-		if c.from != nil {
-			*c.to = max(0, *c.from)
+// UnmarshalJSON reads the counts that are there. What is no object counts nothing.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	type counts usage // without this method
+	_ = json.Unmarshal(data, (*counts)(u))
+	return nil
+}
+
+// update takes over the counts that are there: those of a stream replace those before.
+func (u *usage) update(later usage) {
+	for _, c := range []struct{ to, from **endpoint.Count }{{&u.Prompt, &later.Prompt}, {&u.Cached, &later.Cached},
+		{&u.ToolUse, &later.ToolUse}, {&u.Candidates, &later.Candidates}, {&u.Thoughts, &later.Thoughts}} {
+		if *c.from != nil {
+			*c.to = *c.from
 		}
 	}
 }
 
 // used are the counts as all providers have them: the API's candidates are without thoughts.
 func (u usage) used() runtime.Usage {
-	return runtime.Usage{InputTokens: int(u.Prompt + u.ToolUse), CachedTokens: int(u.Cached),
-		OutputTokens: int(u.Candidates + u.Thoughts), ReasoningTokens: int(u.Thoughts)}.Clamped()
+	count := func(c *endpoint.Count) int {
+		if c == nil {
+			return 0
+		}
+		return max(0, int(*c))
+	}
+	thoughts := count(u.Thoughts)
+	return runtime.Usage{InputTokens: count(u.Prompt) + count(u.ToolUse), CachedTokens: count(u.Cached),
+		OutputTokens: count(u.Candidates) + thoughts, ReasoningTokens: thoughts}.Clamped()
 }
 
 // finishes are the reasons why the model stopped.
@@ -201,29 +242,18 @@ func (m *Model) readWhole(ctx context.Context, path string, in io.Reader, r *rep
 	if err != nil {
 		return err
 	}
+	pieces := []json.RawMessage{answer}
 	if bytes.HasPrefix(answer, []byte("[")) {
-		var chunks []chunk
-		if err := m.client.Decode(ctx, path, answer, &chunks); err != nil {
+		if err := m.client.Decode(ctx, path, answer, &pieces); err != nil {
 			return err
 		}
-		for i := range chunks {
-			if err := m.add(path, r, &chunks[i], nil); err != nil {
-				return err
-			}
+	}
+	for _, data := range pieces {
+		var c chunk
+		if err := m.client.Decode(ctx, path, data, &c); err != nil {
+			return err
 		}
-		return nil
-	}
-	var c chunk
-	if err := m.client.Decode(ctx, path, answer, &c); err != nil {
-		return err
-	}
-	return m.add(path, r, &c, nil)
-}
-
-// add adds a piece to an answer.
-func (m *Model) add(path string, r *reply, c *chunk, shown *endpoint.Shown) error {
-	if err := r.add(c, shown); err != nil {
-		return m.client.Broken("", path, fmt.Errorf("the answer does not keep to the protocol: %w", err))
+		r.add(&c, data, nil)
 	}
 	return nil
 }
@@ -242,12 +272,10 @@ func (m *Model) readStream(ctx context.Context, path string, in *bufio.Reader, r
 			return err
 		}
 		before := len(r.parts)
-		if err := m.add(path, r, &c, shown); err != nil {
-			return err
-		}
+		r.add(&c, data, shown)
 		for i := range c.Candidates {
-			for _, raw := range c.Candidates[i].Content.Parts {
-				size += len(raw)
+			for _, s := range c.Candidates[i].Content.Parts {
+				size += s.size()
 			}
 		}
 		if size += (len(r.parts) - before) * partBytes; int64(size) > m.client.MaxBytes() {
