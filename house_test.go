@@ -103,6 +103,7 @@ var plan = map[string]room{
 	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
 	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/... github.com/prometheus/client_golang/..."},
 	"adapters/anthropic":        {"3", "runtime retry internal/endpoint internal/value", ""},
+	"adapters/gemini":           {"3", "runtime retry internal/endpoint internal/value", ""},
 	"adapters/openai":           {"3", "runtime retry internal/endpoint internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
 	"adapters/limit":            {"3", "checkpoint internal/agents internal/guard retry runtime trace", ""},
@@ -114,7 +115,7 @@ var plan = map[string]room{
 	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode internal/regular", ""},
 	"adapters/retriever": {"3", "retry runtime internal/passages internal/regular internal/value", "github.com/jackc/pgx/v5/... zombiezen.com/go/sqlite/..."},
 
-	"host": {"4", "agentloop diagnostics retry checkpoint history internal/guard internal/programs internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/anthropic adapters/openai adapters/script" +
+	"host": {"4", "agentloop diagnostics retry checkpoint history internal/guard internal/programs internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/anthropic adapters/gemini adapters/openai adapters/script" +
 		" adapters/limit adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
 	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/guard internal/procgroup internal/value resume runtime workflow",

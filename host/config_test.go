@@ -14,6 +14,7 @@ import (
 
 	"github.com/braise-run/braise/adapters/anthropic"
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/gemini"
 	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/adapters/openai"
@@ -60,6 +61,19 @@ models:
     json_schema: false
     options: {top_p: 0.5, stop: [END], reasoning: high, max_tokens: 100, parallel_tool_calls: false, extra: {metadata: {user_id: u}}}
     rpm: 50
+  quick:
+    provider: gemini
+    model: gemini-3.8-flash
+    timeout: 1m
+    options:
+      temperature: 1
+      top_k: 40
+      seed: 7
+      stop: [END]
+      reasoning: low
+      service_tier: flex
+      safety: {HARM_CATEGORY_HATE_SPEECH: BLOCK_NONE, HARM_CATEGORY_HARASSMENT: OFF}
+      extra: {labels: {team: a}, generationConfig: {mediaResolution: MEDIA_RESOLUTION_LOW}}
 tools:
   exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work, env: [GREETING, GIT_DIR]}
   file: {base: ./workspace}
@@ -98,6 +112,12 @@ instructions_from: [AGENTS.md, /etc/house.md]
 					Model: "claude-sonnet-5-5", Headers: map[string]string{"anthropic-beta": "b"}, Timeout: 3 * time.Minute, NoSchema: true,
 					MaxTokens: 100, Reasoning: "high", OneCall: true,
 					Defaults: map[string]any{"top_p": 0.5, "stop_sequences": []string{"END"}, "metadata": map[string]any{"user_id": "u"}},
+				}},
+				"quick": {Provider: "gemini", Gemini: &gemini.Options{Model: "gemini-3.8-flash", Timeout: time.Minute, Reasoning: "low",
+					Defaults: map[string]any{"serviceTier": "flex", "labels": map[string]any{"team": "a"},
+						"safetySettings": []any{map[string]any{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"},
+							map[string]any{"category": "HARM_CATEGORY_HATE_SPEECH", "threshold": "BLOCK_NONE"}},
+						"generationConfig": map[string]any{"temperature": 1.0, "topK": 40, "seed": 7, "stopSequences": []string{"END"}, "mediaResolution": "MEDIA_RESOLUTION_LOW"}},
 				}},
 			},
 			Tools: builtin.Options{
@@ -273,7 +293,7 @@ models:
 			{"b.yaml:3:81", diagnostics.CodeUnknownKey, `unknown key "effort"`, `did you mean "reasoning"?`},
 			{"b.yaml:3:113", diagnostics.CodeInvalidValue, `"reasoning_summary" may not be "long"`, "allowed: auto, concise, detailed"},
 			{"b.yaml:4:93", diagnostics.CodeInvalidValue, `"store" is not a default: each request has its own`, ""},
-			{"b.yaml:4:110", diagnostics.CodeInvalidValue, `"reasoning" stands in options, too`, "leave one of them out"},
+			{"b.yaml:4:110", diagnostics.CodeInvalidValue, `"reasoning.effort" stands in options, too`, "leave one of them out"},
 			{"b.yaml:4:131", diagnostics.CodeInvalidValue, `the default "text" must be an object`, ""},
 			{"b.yaml:5:30", diagnostics.CodeInvalidValue, `"api" may not be "chat"`, "allowed: responses"},
 			{"b.yaml:6:45", diagnostics.CodeUnknownKey, `unknown key "reasoning_summary"`, "only the Responses API has summaries: api: responses of the model"},
@@ -297,6 +317,30 @@ models:
 			{"b.yaml:5:66", diagnostics.CodeInvalidValue, `the secret "api_key" may not stand in the file`, variable},
 			{"b.yaml:5:88", diagnostics.CodeUnknownKey, `the provider "anthropic" takes no "file"`, ""},
 			{"b.yaml:6:45", diagnostics.CodeUnknownKey, `unknown key "max_tokens"`, "give max_tokens to the step or the agent"},
+		}},
+		{"gemini", `
+models:
+  a: {provider: gemini, model: m, options: {min_p: 1, thinking: {}, parallel_tool_calls: false, temperature: -1, max_tokens: 5}}
+  b: {provider: gemini, model: m, options: {top_p: 1, extra: {contents: [], generationConfig: {topP: 0.5}}}}
+  c: {provider: gemini, base_url: generativelanguage.googleapis.com, api_key: hunter2hunter2, file: x}
+  d: {provider: gemini, model: m, options: {safety: {HARM_CATEGORY_HARASMENT: OFF, HARM_CATEGORY_JAILBREAK: NEVER}, extra: {generationConfig: {responseSchema: {}}}}}
+  e: {provider: gemini, model: m, options: {safetySettings: []}}
+`, []found{
+			{"b.yaml:3:45", diagnostics.CodeUnknownKey, `unknown key "min_p"`, `the provider "gemini" has no such setting`},
+			{"b.yaml:3:55", diagnostics.CodeUnknownKey, `unknown key "thinking"`, "write reasoning: minimal, low, medium or high; or put generationConfig into extra"},
+			{"b.yaml:3:69", diagnostics.CodeUnknownKey, `unknown key "parallel_tool_calls"`, `the provider "gemini" has no such setting`},
+			{"b.yaml:3:110", diagnostics.CodeInvalidValue, `"temperature" must be 0 or more`, ""},
+			{"b.yaml:3:114", diagnostics.CodeUnknownKey, `unknown key "max_tokens"`, "give max_tokens to the step or the agent"},
+			{"b.yaml:4:73", diagnostics.CodeInvalidValue, `"contents" is not a default: each request has its own`, ""},
+			{"b.yaml:4:95", diagnostics.CodeInvalidValue, `"generationConfig.topP" stands in options, too`, "leave one of them out"},
+			{"b.yaml:5:6", diagnostics.CodeMissingKey, `the key "model" is missing from "c"`, ""},
+			{"b.yaml:5:35", diagnostics.CodeInvalidValue, `the base URL is not like "https://generativelanguage.googleapis.com/v1beta"`, ""},
+			{"b.yaml:5:79", diagnostics.CodeInvalidValue, `the secret "api_key" may not stand in the file`, variable},
+			{"b.yaml:5:101", diagnostics.CodeUnknownKey, `the provider "gemini" takes no "file"`, ""},
+			{"b.yaml:6:54", diagnostics.CodeUnknownKey, `unknown key "HARM_CATEGORY_HARASMENT"`, `did you mean "HARM_CATEGORY_HARASSMENT"?`},
+			{"b.yaml:6:109", diagnostics.CodeInvalidValue, `"HARM_CATEGORY_JAILBREAK" may not be "NEVER"`, "allowed: BLOCK_LOW_AND_ABOVE, BLOCK_MEDIUM_AND_ABOVE, BLOCK_ONLY_HIGH, BLOCK_NONE, OFF"},
+			{"b.yaml:6:143", diagnostics.CodeInvalidValue, `"responseSchema" is not a default: each request has its own`, ""},
+			{"b.yaml:7:45", diagnostics.CodeUnknownKey, `unknown key "safetySettings"`, `did you mean "safety"?`},
 		}},
 		{"retriever without a folder", "retriever: {}", []found{{"b.yaml:1:12", diagnostics.CodeMissingKey, `the key "index" is missing from "retriever"`, ""}}},
 		{"models", `
@@ -420,7 +464,7 @@ tools: {exec: {allow: [git], timeout: "${KEY}"}}
 secrets: {from_env: ["-${KEY}"]}
 store: "${KEY}"
 `, []found{
-			{"b.yaml:3:17", diagnostics.CodeInvalidValue, `"provider" may not be "${KEY}"`, "allowed: script, openai, anthropic"},
+			{"b.yaml:3:17", diagnostics.CodeInvalidValue, `"provider" may not be "${KEY}"`, "allowed: script, openai, anthropic, gemini"},
 			{"b.yaml:4:6", diagnostics.CodeMissingKey, `the key "model" is missing from "b"`, ""},
 			{"b.yaml:4:34", diagnostics.CodeUnknownKey, `the provider "openai" takes no "file"`, ""},
 			{"b.yaml:6:39", diagnostics.CodeInvalidValue, `"${KEY}" is not a duration`, durations},

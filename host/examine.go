@@ -162,7 +162,7 @@ func (m Model) examine(ctx context.Context, name, dir string) Check {
 	if m.absent != "" {
 		return absentCheck(m.absent)
 	}
-	if m.OpenAI == nil && m.Anthropic == nil {
+	if !m.hasEndpoint() {
 		_, err := (&Config{Models: map[string]Model{name: m}}).Runtime(dir)
 		if err != nil {
 			return failed(err)
@@ -203,15 +203,16 @@ func failed(err error) Check {
 	return Check{Status: CheckFail, Message: message, Hint: hint}
 }
 
-// pathOf is the path of calls, by provider.
-var pathOf = map[string]string{"openai": "/chat/completions", "anthropic": "/messages"}
+// ends is where base URLs end, by provider.
+var ends = map[string]string{"openai": "before /chat/completions, often in /v1",
+	"anthropic": "before /messages, often in /v1", "gemini": "before /models, often in /v1beta"}
 
 // unlisted says what it means that an endpoint does not list its models.
 func unlisted(provider string, err error) Check {
 	f, ok := errors.AsType[*retry.Failure](err)
 	if ok && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed) {
 		return Check{Status: CheckWarn, Message: provider + ": the endpoint answers, but has no list of models",
-			Hint: "if calls fail too: base_url ends before " + pathOf[provider] + ", often in /v1"}
+			Hint: "if calls fail too: base_url ends " + ends[provider]}
 	}
 	return failed(err)
 }

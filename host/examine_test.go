@@ -42,10 +42,10 @@ func endpoint(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "out of order", http.StatusInternalServerError)
 	case r.URL.Path != "/v1/models":
 		http.Error(w, "what?", http.StatusTeapot)
-	case r.Header.Get("Authorization") != "Bearer sk-0123456789" && r.Header.Get("X-Api-Key") != "sk-0123456789":
+	case r.Header.Get("Authorization") != "Bearer sk-0123456789" && r.Header.Get("X-Api-Key") != "sk-0123456789" && r.Header.Get("X-Goog-Api-Key") != "sk-0123456789":
 		http.Error(w, `{"error": {"message": "no such key"}}`, http.StatusUnauthorized)
 	default:
-		fmt.Fprint(w, `{"data": [{"id": "gpt-mini"}, {"id": "llama:latest"}]}`)
+		fmt.Fprint(w, `{"data": [{"id": "gpt-mini"}, {"id": "llama:latest"}], "models": [{"name": "models/gemini-mini"}]}`)
 	}
 }
 
@@ -79,6 +79,10 @@ func TestExamineModels(t *testing.T) {
 		{`{provider: anthropic, model: gpt-mimi, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckWarn, `anthropic: the endpoint answers, but does not list the model "gpt-mimi"`, `did you mean "gpt-mini"?`},
 		{`{provider: anthropic, model: gpt-mini, base_url: "${URL}/v1", api_key: "${OLD}"}`, host.CheckFail, "401", "does not take the key"},
 		{`{provider: anthropic, model: gpt-mini, base_url: "${URL}/bare", api_key: "${KEY}"}`, host.CheckWarn, "anthropic: the endpoint answers, but has no list of models", "before /messages"},
+		{`{provider: gemini, model: gemini-mini, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckOK, `gemini: the endpoint answers and has the model "gemini-mini"`, ""},
+		{`{provider: gemini, model: gemini-mimi, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckWarn, `gemini: the endpoint answers, but does not list the model "gemini-mimi"`, `did you mean "gemini-mini"?`},
+		{`{provider: gemini, model: gemini-mini, base_url: "${URL}/v1", api_key: "${OLD}"}`, host.CheckFail, "401", "does not take the key"},
+		{`{provider: gemini, model: gemini-mini, base_url: "${URL}/bare", api_key: "${KEY}"}`, host.CheckWarn, "gemini: the endpoint answers, but has no list of models", "before /models, often in /v1beta"},
 		{`{provider: script, file: good.yaml}`, host.CheckOK, "good.yaml", ""},
 		{`{provider: script, file: bad.yaml}`, host.CheckFail, `unknown key "turnz"`, `did you mean "turns"?`},
 		{`{provider: script, file: none.yaml}`, host.CheckFail, "braise.yaml:1:38: the script", ""},

@@ -113,7 +113,7 @@ func (c *Config) addModels(rt *runtime.Runtime, dir string) error {
 			model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
 			found = append(found, problems...)
 			rt.Models[name] = model
-		case m.OpenAI != nil || m.Anthropic != nil:
+		case m.hasEndpoint():
 			model, err := m.endpoint(0)
 			if err != nil {
 				return fmt.Errorf("model %q: %w", name, err)

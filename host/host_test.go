@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/anthropic"
+	"github.com/braise-run/braise/adapters/gemini"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -189,14 +190,16 @@ func TestUseStore(t *testing.T) {
 
 func TestRuntimeOfAnEndpoint(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		said := r.URL.Path + " " + r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + " " + r.Header.Get("X-Title")
-		fmt.Fprintf(w, `{"choices": [{"message": {"content": %q}}], "content": [{"type": "text", "text": %[1]q}], "stop_reason": "end_turn"}`, said)
+		said := r.URL.Path + " " + r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key") + " " + r.Header.Get("X-Title")
+		fmt.Fprintf(w, `{"choices": [{"message": {"content": %q}}], "content": [{"type": "text", "text": %[1]q}], "stop_reason": "end_turn",
+			"candidates": [{"content": {"parts": [{"text": %[1]q}]}, "finishReason": "STOP"}]}`, said)
 	}))
 	t.Cleanup(srv.Close)
 	rt, err := build(t, "", `
 models:
   local: {provider: openai, model: m, base_url: "${URL}/v1", api_key: "${KEY}", headers: {X-Title: mine}}
   claude: {provider: anthropic, model: m, base_url: "${URL}/v1", api_key: "${KEY}", headers: {X-Title: mine}}
+  google: {provider: gemini, model: m, base_url: "${URL}/v1beta", api_key: "${KEY}", headers: {X-Title: mine}}
 `, map[string]string{"URL": srv.URL, "KEY": "0123456789"})
 	if err != nil {
 		t.Fatal(err)
@@ -207,8 +210,12 @@ models:
 	if got, want := ask(t, rt, "claude"), "/v1/messages 0123456789 mine"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if got, want := ask(t, rt, "google"), "/v1beta/models/m:generateContent 0123456789 mine"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 
-	for _, m := range []host.Model{{Provider: "openai"}, {Provider: "openai", OpenAI: &openai.Options{}}, {Provider: "anthropic"}, {Provider: "anthropic", Anthropic: &anthropic.Options{}}, {Provider: "other"}} {
+	for _, m := range []host.Model{{Provider: "openai"}, {Provider: "openai", OpenAI: &openai.Options{}}, {Provider: "anthropic"}, {Provider: "anthropic", Anthropic: &anthropic.Options{}},
+		{Provider: "gemini"}, {Provider: "gemini", Gemini: &gemini.Options{}}, {Provider: "other"}} {
 		c := host.Config{Models: map[string]host.Model{"fast": m}}
 		if _, err := c.Runtime(""); err == nil || !strings.HasPrefix(err.Error(), `model "fast": `) {
 			t.Errorf("%+v: got %v, want an error that names the model", m, err)

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/adapters/openai"
@@ -87,6 +89,40 @@ var anthropicSettings = settings{of: anthropicAdapter, list: []modelOption{
 	"repetition_penalty": none,
 }}
 
+// geminiSettings are those of Google's Gemini API. Newer models are best without the first three.
+var geminiSettings = settings{of: geminiAdapter, list: []modelOption{
+	{"temperature", "generationConfig.temperature", numberFrom(0)},
+	{"top_p", "generationConfig.topP", share},
+	{"top_k", "generationConfig.topK", countFrom(0)},
+	{"presence_penalty", "generationConfig.presencePenalty", numberFrom(math.Inf(-1))},
+	{"frequency_penalty", "generationConfig.frequencyPenalty", numberFrom(math.Inf(-1))},
+	{"seed", "generationConfig.seed", countFrom(math.MinInt32)},
+	{"stop", "generationConfig.stopSequences", words},
+	{"reasoning", "", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Text(n) }},
+	{"service_tier", "serviceTier", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Text(n) }},
+	{"safety", "safetySettings", safety},
+}, instead: map[string]string{"effort": "reasoning", "reasoning_effort": "reasoning", "safety_settings": "safety",
+	"safetySettings": "safety", "stop_sequences": "stop", "max_tokens": ofSteps, "max_output_tokens": ofSteps,
+	"thinking": "write reasoning: minimal, low, medium or high; or put generationConfig into extra",
+	"min_p":    noneOfGemini, "verbosity": noneOfGemini, "repetition_penalty": noneOfGemini,
+	"parallel_tool_calls": noneOfGemini,
+}}
+
+const noneOfGemini = "the provider \"gemini\" has no such setting"
+
+// safety reads what Gemini holds back, by category of harm. The categories are those that its API takes.
+func safety(r *yamlnode.Reader, n *yamlnode.Node) any {
+	fields := r.Object(n, []string{"HARM_CATEGORY_HARASSMENT", "HARM_CATEGORY_HATE_SPEECH",
+		"HARM_CATEGORY_SEXUALLY_EXPLICIT", "HARM_CATEGORY_DANGEROUS_CONTENT", "HARM_CATEGORY_CIVIC_INTEGRITY",
+		"HARM_CATEGORY_JAILBREAK"}, nil)
+	list := []any{}
+	for _, category := range slices.Sorted(maps.Keys(fields)) {
+		list = append(list, map[string]any{"category": category, "threshold": r.OneOf(fields[category],
+			"BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH", "BLOCK_NONE", "OFF")})
+	}
+	return list
+}
+
 const none = "the provider \"anthropic\" has no such setting"
 
 // modelOptions reads the settings of a model: members of requests, by the endpoint's names, and options of the adapter,
@@ -112,18 +148,35 @@ func (r *reader) modelOptions(n *yamlnode.Node, s settings) (options, own map[st
 	}
 	for _, f := range r.Map(fields["extra"]) {
 		v := f.Value.Decoded()
-		err := s.of(openai.Options{Model: "any", Defaults: map[string]any{f.Key: v}})
-		switch _, twice := options[f.Key]; {
-		case twice:
-			r.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "leave one of them out",
-				"%q stands in options, too", f.Key)
-		case err != nil:
+		if err := s.of(openai.Options{Model: "any", Defaults: map[string]any{f.Key: v}}); err != nil {
 			r.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "", "%s", withoutAdapter(err))
-		default:
-			options[f.Key] = v
+		} else if twice := addMember(options, f.Key, v); twice != "" {
+			r.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "leave one of them out",
+				"%q stands in options, too", twice)
 		}
 	}
 	return options, own
+}
+
+// addMember adds a member of requests. What an object has goes into the one that is there, as long as that has not the
+// same; it returns the name of what is there already.
+func addMember(members map[string]any, name string, v any) (twice string) {
+	there, exists := members[name]
+	to, isObject := there.(map[string]any)
+	from, isAlso := v.(map[string]any)
+	switch {
+	case !exists:
+		members[name] = v
+		return ""
+	case !isObject || !isAlso:
+		return name
+	}
+	for _, inner := range slices.Sorted(maps.Keys(from)) {
+		if twice := addMember(to, inner, from[inner]); twice != "" {
+			return name + "." + twice
+		}
+	}
+	return ""
 }
 
 // setMember sets a member of requests, or a member of an object in them: reasoning.effort.

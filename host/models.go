@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/adapters/anthropic"
+	"github.com/braise-run/braise/adapters/gemini"
 	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
@@ -21,10 +22,11 @@ import (
 
 // Model says where the answers of one model come from.
 type Model struct {
-	Provider  string             // script, openai or anthropic
+	Provider  string             // script, openai, anthropic or gemini
 	File      string             // of the script; relative to the folder of the configuration
 	OpenAI    *openai.Options    // with the provider openai; otherwise nil
 	Anthropic *anthropic.Options // with the provider anthropic; otherwise nil
+	Gemini    *gemini.Options    // with the provider gemini; otherwise nil
 	Limits    limit.Limits       // how often all runs of a Runtime together ask it. The zero value: without limits
 	Fallback  []string           // models that answer instead, see runtime.Runtime. nil: none
 
@@ -124,7 +126,7 @@ var ofEndpoints = []string{"model", "api_key", "base_url", "headers", "timeout",
 
 // providers has the keys of each provider's models.
 var providers = map[string][]string{"script": {"file"}, "openai": append([]string{"api"}, ofEndpoints...),
-	"anthropic": ofEndpoints}
+	"anthropic": ofEndpoints, "gemini": ofEndpoints}
 
 func (r *reader) model(n *yamlnode.Node) Model {
 	always := []string{"provider", "fallback"} // whoever the provider is
@@ -132,7 +134,7 @@ func (r *reader) model(n *yamlnode.Node) Model {
 	r.Require(n, fields, "provider")
 	m := Model{Fallback: r.texts(fields["fallback"]),
 		Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
-			return r.OneOf(n, "script", "openai", "anthropic")
+			return r.OneOf(n, "script", "openai", "anthropic", "gemini")
 		})}
 	if m.Provider == "" {
 		return m
@@ -147,6 +149,8 @@ func (r *reader) model(n *yamlnode.Node) Model {
 		m.OpenAI = r.openai(n, fields)
 	case "anthropic":
 		m.Anthropic = r.anthropic(n, fields)
+	case "gemini":
+		m.Gemini = r.gemini(n, fields)
 	}
 	if m.Provider != "script" {
 		m.Limits = limit.Limits{MaxParallel: r.most(fields["max_parallel"]), RPM: r.most(fields["rpm"]),
@@ -168,13 +172,21 @@ type endpoint interface {
 	Models(ctx context.Context) ([]string, error) // which the endpoint has
 }
 
-// endpoint makes the model of OpenAI or Anthropic, one of which is set. Its calls take no longer than most, if that is
-// not 0.
+// hasEndpoint reports whether an endpoint answers, and not a script.
+func (m Model) hasEndpoint() bool { return m.OpenAI != nil || m.Anthropic != nil || m.Gemini != nil }
+
+// endpoint makes the model of OpenAI, Anthropic or Google, one of which is set. Its calls take no longer than most, if
+// that is not 0.
 func (m Model) endpoint(most time.Duration) (endpoint, error) {
-	if m.Anthropic != nil {
+	switch {
+	case m.Anthropic != nil:
 		opts := *m.Anthropic
 		opts.Timeout = shorter(opts.Timeout, most)
 		return anthropic.New(opts)
+	case m.Gemini != nil:
+		opts := *m.Gemini
+		opts.Timeout = shorter(opts.Timeout, most)
+		return gemini.New(opts)
 	}
 	opts := *m.OpenAI
 	opts.Timeout = shorter(opts.Timeout, most)
@@ -249,6 +261,16 @@ func anthropicOptions(o openai.Options) anthropic.Options {
 		Secrets: o.Secrets, Timeout: o.Timeout, Provider: o.Provider, Defaults: o.Defaults, NoSchema: o.NoSchema}
 }
 
+func geminiAdapter(opts openai.Options) error {
+	_, err := gemini.New(geminiOptions(opts))
+	return err
+}
+
+func geminiOptions(o openai.Options) gemini.Options {
+	return gemini.Options{Model: o.Model, BaseURL: o.BaseURL, APIKey: o.APIKey, Headers: o.Headers,
+		Secrets: o.Secrets, Timeout: o.Timeout, Provider: o.Provider, Defaults: o.Defaults, NoSchema: o.NoSchema}
+}
+
 func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *openai.Options {
 	opts := r.endpoint(n, fields, openaiAdapter)
 	settings := openaiSettings
@@ -268,6 +290,14 @@ func (r *reader) anthropic(n *yamlnode.Node, fields map[string]*yamlnode.Node) *
 	opts.MaxTokens, _ = own["max_tokens"].(int)
 	opts.Reasoning, _ = own["reasoning"].(string)
 	opts.OneCall = own["parallel_tool_calls"] == false
+	return &opts
+}
+
+func (r *reader) gemini(n *yamlnode.Node, fields map[string]*yamlnode.Node) *gemini.Options {
+	opts := geminiOptions(r.endpoint(n, fields, geminiAdapter))
+	members, own := r.modelOptions(fields["options"], geminiSettings)
+	opts.Defaults = members
+	opts.Reasoning, _ = own["reasoning"].(string)
 	return &opts
 }
 

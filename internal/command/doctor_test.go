@@ -74,14 +74,22 @@ func TestDoctorCallsModels(t *testing.T) {
 		var in struct {
 			Model     string
 			MaxTokens int `json:"max_tokens"`
+			Config    struct {
+				MaxTokens int `json:"maxOutputTokens"`
+			} `json:"generationConfig"`
 		}
 		if r.Method == http.MethodGet {
 			fmt.Fprint(w, `{"data": []}`)
 			return
 		}
 		asked.Add(1)
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.MaxTokens == 0 {
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.MaxTokens+in.Config.MaxTokens == 0 {
 			t.Errorf("asked for %+v, %v", in, err)
+		}
+		if r.URL.Path == "/models/google:generateContent" && r.Header.Get("X-Goog-Api-Key") == "sk-0123456789" {
+			fmt.Fprint(w, `{"modelVersion": "google-2", "candidates": [{"content": {"parts": [{"text": "ready"}]}, "finishReason": "STOP"}],
+				"usageMetadata": {"promptTokenCount": 2000, "cachedContentTokenCount": 1500, "candidatesTokenCount": 10, "thoughtsTokenCount": 20}}`)
+			return
 		}
 		switch in.Model {
 		case "tiny":
@@ -101,12 +109,16 @@ func TestDoctorCallsModels(t *testing.T) {
 		for _, model := range models {
 			text += fmt.Sprintf("  %s: {provider: openai, model: %[1]s, base_url: %q}\n", model, srv.URL)
 		}
-		text += "prices: {tiny: {input: 1, cached_read: 0.1, output: 10}}\n"
+		if len(models) > 1 {
+			text += fmt.Sprintf("  google: {provider: gemini, model: google, base_url: %q, api_key: '${GEMINI_API_KEY}'}\n", srv.URL)
+		}
+		text += "prices: {tiny: {input: 1, cached_read: 0.1, output: 10}, google: {input: 1, cached_read: 0.1, output: 10}}\n"
 		if err := errors.Join(os.WriteFile("braise.yaml", []byte(text), 0o600),
 			os.WriteFile("canned.yaml", []byte("turns: [{text: hi}]"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("GEMINI_API_KEY", "sk-0123456789")
 	took := regexp.MustCompile(` in \d+ ms`)
 	for _, tt := range []struct {
 		models []string
@@ -115,9 +127,10 @@ func TestDoctorCallsModels(t *testing.T) {
 	}{
 		{nil, "warn  call: no model is configured that an endpoint answers for\n", 0},
 		{[]string{"tiny", "mute", "gone"}, "fail  call gone: model \"gone\": URL/chat/completions: status 404 Not Found: there is no such model\n" +
+			"ok    call google: google-2 answered in MS; tokens: 2000 in, 1500 of them cached, 30 out; $0.00095\n" +
 			"warn  call mute: mute answered in MS; tokens: 0 in, 0 of them cached, 0 out; the answer has no text\n" +
 			"      hint: prices.mute of braise.yaml lets runs say what it costs\n" +
-			"ok    call tiny: tiny-2 answered in MS; tokens: 2000 in, 1500 of them cached, 30 out; $0.00095\n", 3},
+			"ok    call tiny: tiny-2 answered in MS; tokens: 2000 in, 1500 of them cached, 30 out; $0.00095\n", 4},
 	} {
 		config(tt.models...)
 		asked.Store(0)

@@ -19,7 +19,7 @@ import (
 	"github.com/braise-run/braise/recipes"
 )
 
-// A model that reads notes.md and then says what it found, in the words of two APIs.
+// A model that reads notes.md and then says what it found, in the words of three APIs.
 var (
 	chatAnswers = [2]string{
 		`{"choices": [{"message": {"tool_calls": [{"id": "c1", "type": "function",
@@ -32,6 +32,12 @@ var (
 		`{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Ada paints."}],
 			"stop_reason": "end_turn", "usage": {"input_tokens": 20, "output_tokens": 2}}`,
 	}
+	geminiAnswers = [2]string{
+		`{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "file__read", "args": {"path": "notes.md"}},
+			"thoughtSignature": "c2ln"}]}, "finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2}}`,
+		`{"candidates": [{"content": {"role": "model", "parts": [{"text": "Ada paints."}]}, "finishReason": "STOP"}],
+			"usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 2}}`,
+	}
 )
 
 // Whoever has nothing but the key of a provider inits, runs, and has an answer of its model.
@@ -42,18 +48,27 @@ func TestInitAndRunWithAProvider(t *testing.T) {
 				var in struct {
 					Model    string
 					Messages []json.RawMessage
+					Contents []json.RawMessage
 				}
-				keys, answers := r.Header.Get("Authorization"), chatAnswers
-				if p.Provider == "anthropic" {
+				keys, answers, called := r.Header.Get("Authorization"), chatAnswers, []byte(`"tool`)
+				switch p.Provider {
+				case "anthropic":
 					keys, answers = "Bearer "+r.Header.Get("X-Api-Key"), messagesAnswers
+				case "gemini":
+					keys, answers, called = "Bearer "+r.Header.Get("X-Goog-Api-Key"), geminiAnswers, []byte(`"functionResponse"`)
 				}
 				if want := "Bearer sk-of-the-provider"; p.Key != "" && keys != want {
 					t.Errorf("the request is authorized by %q, want %q", keys, want)
 				}
-				if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Model != p.Model {
+				err := json.NewDecoder(r.Body).Decode(&in)
+				if p.Provider == "gemini" {
+					in.Messages = in.Contents
+					in.Model, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/models/"), ":generateContent")
+				}
+				if err != nil || in.Model != p.Model {
 					t.Errorf("asked for %q, %v", in.Model, err)
 				}
-				if bytes.Contains(in.Messages[len(in.Messages)-1], []byte(`"tool`)) {
+				if bytes.Contains(in.Messages[len(in.Messages)-1], called) {
 					fmt.Fprint(w, answers[1])
 					return
 				}
@@ -112,6 +127,8 @@ func TestInitForProviders(t *testing.T) {
 					model, key = m.OpenAI.Model, m.OpenAI.APIKey
 				case m.Anthropic != nil && p.Provider == "anthropic":
 					model, key = m.Anthropic.Model, m.Anthropic.APIKey
+				case m.Gemini != nil && p.Provider == "gemini":
+					model, key = m.Gemini.Model, m.Gemini.APIKey
 				}
 				if model != p.Model || (key != "") != (p.Key != "") {
 					t.Errorf("%s for %s: the model %s is %+v", template, p.Name, name, m)

@@ -147,7 +147,7 @@ func (c *Client) fault(ctx context.Context, path string, f *fault) error {
 	if f.status != 0 {
 		status = f.status
 	}
-	return &retry.Failure{Reason: f.reason(status), Status: status, Sent: true,
+	return &retry.Failure{Reason: f.reason(status), Status: status, After: f.after, Sent: true,
 		Err: f.err(fmt.Sprintf("%s: the answer is an error: %s", c.what(path), c.Quote(ctx, f.message)), status)}
 }
 
@@ -178,7 +178,7 @@ func (c *Client) statusFailure(ctx context.Context, path string, resp *http.Resp
 	return &retry.Failure{
 		Reason: f.reason(resp.StatusCode),
 		Status: resp.StatusCode,
-		After:  after(resp.Header),
+		After:  max(after(resp.Header), f.after),
 		Sent:   true,
 		Err:    f.err(message, resp.StatusCode),
 	}

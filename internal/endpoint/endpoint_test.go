@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/retry"
@@ -78,6 +79,40 @@ func TestReasonsOfFaults(t *testing.T) {
 		err := client(t, endpoint.Options{}).FaultIn(t.Context(), "chat", json.RawMessage(raw))
 		if f, ok := errors.AsType[*retry.Failure](err); !ok || f.Reason != want {
 			t.Errorf("%s: got %v, want the reason %q", raw, err, want)
+		}
+	}
+}
+
+// Google says in the details of a failure how long to wait, where others have a header.
+func TestRetryInfo(t *testing.T) {
+	const kind = `{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": `
+	for details, want := range map[string]time.Duration{
+		`[{"links": []}, ` + kind + `"36.5s"}]`:     36500 * time.Millisecond,
+		`[` + kind + `"-1s"}, ` + kind + `"2s"}]`:   2 * time.Second,
+		`[` + kind + `"soon"}, ` + kind + `7}]`:     0,
+		`[1, null]`:                                 0,
+		`{"@type": "RetryInfo", "retryDelay": "s"}`: 0,
+	} {
+		err := client(t, endpoint.Options{}).FaultIn(t.Context(), "chat", json.RawMessage(`{"code": 429, "details": `+details+`}`))
+		if f, ok := errors.AsType[*retry.Failure](err); !ok || f.Reason != retry.RateLimit || f.After != want {
+			t.Errorf("%s: got %v, want to wait %s", details, err, want)
+		}
+	}
+}
+
+// Names that differ do so for the endpoint, too, in the characters that all of them take.
+func TestToolName(t *testing.T) {
+	for name, want := range map[string]string{
+		"look":                          "look",
+		"_a-b.c":                        "_a-b__c",
+		"7zip":                          "_7zip_98fa304e",
+		"-x":                            "_-x_",
+		"a b":                           "a_b_",
+		strings.Repeat("x", 80) + ".re": strings.Repeat("x", 55) + "_",
+	} {
+		got := endpoint.ToolName(name)
+		if cut := strings.HasSuffix(want, "_") && len(got) == len(want)+8 && strings.HasPrefix(got, want); got != want && !cut {
+			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -15,8 +16,9 @@ import (
 // fault is what a server says went wrong.
 type fault struct {
 	message string
-	kinds   []string // the type and the code, as far as they are words
-	status  int      // the code, when it is a number
+	kinds   []string      // the type and the code, as far as they are words
+	status  int           // the code, when it is a number
+	after   time.Duration // how long to wait, as Google says it; 0: it does not say
 }
 
 // readFault reads the body of a failure: {error: …}, what vLLM makes of it, or a list of that, as
@@ -63,6 +65,7 @@ func faultOf(raw json.RawMessage) *fault {
 	if s, _ := object["failed_generation"].(string); s != "" { // Groq: what the model said
 		f.message += ": " + s
 	}
+	f.after = retryInfo(object["details"])
 	for _, key := range []string{"type", "code", "status"} {
 		switch v := object[key].(type) {
 		case string:
@@ -74,6 +77,20 @@ func faultOf(raw json.RawMessage) *fault {
 		}
 	}
 	return &f
+}
+
+// retryInfo is how long to wait, which is among Google's details: {"@type": "….RetryInfo", "retryDelay": "36.4s"}.
+func retryInfo(details any) time.Duration {
+	list, _ := details.([]any)
+	for _, detail := range list {
+		if d, ok := detail.(map[string]any); ok {
+			delay, _ := d["retryDelay"].(string)
+			if wait := retry.ParseAfter(strings.TrimSuffix(delay, "s")); wait > 0 {
+				return wait
+			}
+		}
+	}
+	return 0
 }
 
 // err is the error of a message about the fault. That a request was too long has a code of its own: an agent that may

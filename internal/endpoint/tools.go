@@ -60,17 +60,23 @@ func Called(messages []runtime.Message) (specs []runtime.ToolSpec) {
 // https://platform.openai.com/docs/api-reference/chat/create#chat_create-tools
 const maxName = 64
 
-var notInNames = regexp.MustCompile("[^a-zA-Z0-9_-]")
+var (
+	notInNames = regexp.MustCompile("[^a-zA-Z0-9_-]")
+	notAtFirst = regexp.MustCompile("^[0-9-]")
+)
 
-// ToolName is a tool's name for endpoints: most of them refuse dots, other characters, and names over maxName. A name
-// that cannot be told by that alone ends in a hash of it.
+// ToolName is a tool's name for endpoints: most of them refuse dots, other characters, and names over maxName, and
+// Google's a digit at the beginning. A name that cannot be told by that alone ends in a hash of it.
 func ToolName(name string) string {
 	wire := strings.ReplaceAll(name, ".", "__")
-	if len(wire) <= maxName && !notInNames.MatchString(wire) {
+	if len(wire) <= maxName && !notInNames.MatchString(wire) && !notAtFirst.MatchString(wire) {
 		return wire
 	}
 	hash := fmt.Sprintf("_%x", sha256.Sum256([]byte(name)))[:9]
 	wire = notInNames.ReplaceAllString(wire, "_")
+	if notAtFirst.MatchString(wire) {
+		wire = "_" + wire
+	}
 	return wire[:min(len(wire), maxName-len(hash))] + hash
 }
 
