@@ -1,12 +1,13 @@
 package call
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
@@ -15,41 +16,26 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// look reads the local files of a request, and tells what is in them.
+// look reads the local files of a request, keeps what is in them, and tells what that is.
 func (a *attempt) look() engine.Result {
-	_, files, err := a.readFiles()
-	return engine.Result{Files: files, Err: a.shown(err)}
+	_, found, err := a.readFiles()
+	return engine.Result{Files: found, Err: a.shown(err)}
 }
 
-// withFiles is the request of the call with its local files, in which must be what was in them before.
+// withFiles is the request of the call with its local files: what was in them when the call, or its agent, began.
 func (a *attempt) withFiles() (*runtime.Request, error) {
 	if a.call.Files == nil {
 		return a.call.Request, nil
 	}
-	req, files, err := a.readFiles()
-	for _, f := range files {
-		same := func(was journal.File) bool { return was.Path == f.Path && was.SHA256 == f.SHA256 }
-		if err == nil && !slices.ContainsFunc(a.call.Files, same) {
-			err = program.ConfigError("file.changed", "%s: the file %q has changed since the step began"+
-				"\n  hint: put back what was in it, or begin a new run", a.call.Pos, f.Path)
-		}
-	}
+	req, _, err := a.readFiles()
 	return req, a.shown(err)
 }
 
 // readFiles returns a copy of the request of the call with its local files as data URLs, and what is in each of them.
 func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
-	if a.rt.Files == nil {
-		return nil, nil, program.ConfigError(diagnostics.CodeNoFiles, "%s: no files may be read here\n  hint: %s",
-			a.call.Pos, filesHint)
-	}
-	kind := a.call.Kind
-	if a.call.Job != nil {
-		kind = program.AgentCall
-	}
 	req, left := *a.call.Request, int64(runtime.MaxFileBytes)
 	req.Messages = slices.Clone(req.Messages)
-	var files []journal.File
+	var found []journal.File
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		m.Files = slices.Clone(m.Files)
@@ -58,21 +44,71 @@ func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
 			if !value.IsPath(f.URL) {
 				continue
 			}
-			name := f.URL
-			data, err := a.rt.Files.Read(a.ctx, name, left)
-			if err == nil && len(data) == 0 {
-				err = errors.New("it is empty")
-			}
+			data, what, err := a.localFile(f.URL, left)
 			if err != nil {
-				return nil, nil, program.ConfigError("file.unreadable", "%s: %s shows the file %q: %w",
-					a.call.Pos, kind.Step(), name, err)
+				return nil, nil, err
 			}
-			left -= int64(len(data))
-			f.MediaType = value.ContentType(name, data)
+			left -= what.Bytes
+			f.MediaType = what.MediaType
 			f.URL = "data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(data)
-			files = append(files, journal.File{Path: name, SHA256: fmt.Sprintf("%x", sha256.Sum256(data)),
-				MediaType: f.MediaType, Bytes: int64(len(data))})
+			found = append(found, what)
 		}
 	}
-	return &req, files, nil
+	return &req, found, nil
+}
+
+// localFile returns a local file of the call: what was in it before, or, if the call looks at its files, what is.
+func (a *attempt) localFile(name string, most int64) ([]byte, journal.File, error) {
+	i := slices.IndexFunc(a.call.Files, func(was journal.File) bool { return was.Path == name })
+	if i < 0 {
+		data, err := a.readFile(name, most, "")
+		if err != nil {
+			return nil, journal.File{}, err
+		}
+		what := journal.File{Path: name, MediaType: value.ContentType(name, data), Bytes: int64(len(data))}
+		what.SHA256, err = a.Content.put(a.ctx, data, strings.HasPrefix(what.MediaType, "text/") && a.holdsSecret(data))
+		return data, what, err
+	}
+	was := a.call.Files[i]
+	data, err := a.Content.get(a.ctx, was.SHA256)
+	switch {
+	case errors.Is(err, checkpoint.ErrCorrupt):
+		return nil, was, program.ConfigError("file.changed", "%s: what the store has of the file %q is damaged"+
+			"\n  hint: begin a new run, or a fork at this step", a.call.Pos, name)
+	case data != nil || err != nil:
+		return data, was, err
+	}
+	// It is not kept: the run began in an earlier version, or there is no store.
+	const unkept = "\n  hint: the store does not have what was in it when the step began"
+	if data, err = a.readFile(name, most, unkept); err == nil && files.Sum(data) != was.SHA256 {
+		err = program.ConfigError("file.changed", "%s: the file %q has changed since the step began"+
+			"\n  hint: put back what was in it, or begin a new run", a.call.Pos, name)
+	}
+	return data, was, err
+}
+
+// holdsSecret reports whether there is a secret of the run in a text, which no store gets.
+func (a *attempt) holdsSecret(text []byte) bool {
+	return a.Redact != nil && a.Redact.Text(string(text)) != string(text)
+}
+
+// readFile reads a file below the base folder of the host. hint is a line for the error if it cannot be read.
+func (a *attempt) readFile(name string, most int64, hint string) ([]byte, error) {
+	if a.rt.Files == nil {
+		return nil, program.ConfigError(diagnostics.CodeNoFiles, "%s: no files may be read here\n  hint: %s",
+			a.call.Pos, filesHint)
+	}
+	data, err := a.rt.Files.Read(a.ctx, name, most)
+	if err == nil && len(data) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		kind := a.call.Kind
+		if a.call.Job != nil {
+			kind = program.AgentCall
+		}
+		err = program.ConfigError("file.unreadable", "%s: %s shows the file %q: %w%s",
+			a.call.Pos, kind.Step(), name, err, hint)
+	}
+	return data, err
 }
