@@ -64,7 +64,7 @@ var plan = map[string]room{
 	"recipe":        {"1", "diagnostics internal/value internal/schema internal/yamlnode", ""},
 	"internal/expr": {"1", "diagnostics internal/expr/syntax internal/value", ""},
 	"resume":        {"1", "checkpoint diagnostics internal/schema internal/value", ""},
-	"runtime": {"1", "checkpoint checkpoint/state diagnostics resume retry trace internal/regular internal/value internal/schema",
+	"runtime": {"1", "checkpoint checkpoint/files checkpoint/state diagnostics resume retry trace internal/regular internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 
 	"runtime/runtimetest": {"1b", "retry runtime", "github.com/google/go-cmp/cmp"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/retry"
 )
@@ -58,7 +59,7 @@ type Metadata struct {
 	Model    string        // of a model, as its provider names it; "" when unknown
 	Requires []Requirement // what must be there for it to work, secrets apart; nil: nothing
 	// Options are, of a model, the ModelOptions that it takes, by their names in JSON, and "files" if messages may have
-	// some. nil: none.
+	// some, with the media types of those: image/png, text/*; without a type, it takes any. nil: none.
 	Options []string
 	// Retry says when calls without another policy are tried again, and whether a
 	// stream may be opened again. nil: never, and not.
@@ -149,8 +150,8 @@ const (
 	ToolsRequired = "required" // it must call at least one
 )
 
-// Refused returns the first option of the request that a model whose [Metadata] has these Options does not take;
-// "": it takes them all.
+// Refused returns the first option of the request that a model whose [Metadata] has these Options does not take, or
+// what files it does not take; "": it takes them all.
 func (r *Request) Refused(takes []string) string {
 	o, files := r.Options, slices.ContainsFunc(r.Messages, func(m Message) bool { return m.Files != nil })
 	for _, option := range []struct {
@@ -162,8 +163,33 @@ func (r *Request) Refused(takes []string) string {
 			return option.name
 		}
 	}
+	for i := range r.Messages {
+		for _, f := range r.Messages[i].Files {
+			if !TakesType(takes, f.MediaType) {
+				return FilesOf(f.MediaType)
+			}
+		}
+	}
 	return ""
 }
+
+// TakesType reports whether a model whose [Metadata] has these Options, with files among them, takes files of a media
+// type. It takes one that is not known yet: "", and image/* if it takes any images.
+func TakesType(takes []string, mediaType string) bool {
+	named := false
+	for _, t := range takes {
+		kind, sub, isType := strings.Cut(t, "/")
+		named = named || isType
+		if of := strings.HasPrefix(mediaType, kind+"/"); isType && (t == mediaType || of && sub == "*" ||
+			mediaType == kind+"/*") {
+			return true
+		}
+	}
+	return !named || mediaType == ""
+}
+
+// FilesOf names the files of a media type in messages, as [Request.Refused] does.
+func FilesOf(mediaType string) string { return "files of the type " + mediaType }
 
 // Response is a model's answer.
 type Response struct {

@@ -203,7 +203,7 @@ func recovers(t *testing.T, kind, becomes string, lost, damaged bool, code strin
 	}
 }
 
-// The files of a call have at most 20 MiB together.
+// A file has at most 20 MiB, and the files of a call 50 MiB together.
 func TestLocalFilesOfOneCallAreBounded(t *testing.T) {
 	file, files := baseWith(t, "")
 	write(t, file, strings.Repeat("a", runtime.MaxFileBytes+1))
@@ -212,6 +212,65 @@ func TestLocalFilesOfOneCallAreBounded(t *testing.T) {
 		_, err := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files})
 		if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "file.unreadable" || !strings.HasSuffix(err.Error(), "larger than 20971520 bytes") {
 			t.Errorf("%s: got %v", kind, err)
+		}
+	}
+}
+
+func TestLocalFilesOfOneCallAreBoundedTogether(t *testing.T) {
+	file, files := baseWith(t, "")
+	write(t, file, strings.Repeat("a", runtime.MaxFileBytes))
+	m := &looker{answers: []any{"{}"}}
+	text := strings.Replace(looks["model"], "images: [a.txt]", "images: [a.txt, a.txt, a.txt]", 1)
+	_, err := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files})
+	if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "file.unreadable" ||
+		!strings.HasSuffix(err.Error(), `with the file "a.txt", the files of the call have more than 52428800 bytes together`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// reader is a model that takes texts and PNGs.
+type reader struct{ looker }
+
+func (*reader) Metadata() runtime.Metadata {
+	return runtime.Metadata{Options: []string{"files", "text/*", "image/png"}}
+}
+
+// A file of a type that the model does not take is not sent. If the recipe names it, the finding comes before the run.
+func TestFilesOfATypeThatNoModelTakes(t *testing.T) {
+	for _, tt := range []struct {
+		name, file, content string // below the base folder, if there is content
+		want                string // "": it is sent
+		before              bool
+	}{
+		{"a text", "a.txt", "hi", "", false},
+		{"a data URL", "data:image/png;base64,iVBORw0KGgo=", "", "", false},
+		{"an https URL", "https://example.com/picture", "", "", false},
+		{"another picture", "a.txt", "GIF89a", "files of the type image/gif", false},
+		{"another data URL", "data:image/gif;base64,R0lGODlh", "", "files of the type image/gif", true},
+		{"another https URL", "https://example.com/a.pdf", "", "files of the type application/pdf", true},
+	} {
+		for kind, text := range looks {
+			t.Run(kind+" "+tt.name, func(t *testing.T) {
+				_, files := baseWith(t, tt.content)
+				m := &reader{looker{answers: []any{"{}"}}}
+				text := strings.Replace(text, "[a.txt]", `["`+tt.file+`"]`, 1)
+				out, err := load(t, []byte(text)).Run(t.Context(), nil,
+					&runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files})
+				e, failed := errors.AsType[*runtime.Error](err)
+				if failed != (tt.want != "") || failed && (e.Code != "model.option" || !strings.HasSuffix(err.Error(), `model "m" does not take `+tt.want)) {
+					t.Errorf("got %v", err)
+				}
+				if failed != (len(m.shown) == 0) {
+					t.Errorf("asked %q", m.shown)
+				}
+				warned := slices.ContainsFunc(out.Diagnostics, func(d diagnostics.Diagnostic) bool {
+					return d.Code == diagnostics.CodeModelOption && d.Position.Line > 0 &&
+						d.Message == `model "m" does not take `+tt.want+`; step "look" gives it`
+				})
+				if warned != tt.before {
+					t.Errorf("warned before: %v", out.Diagnostics)
+				}
+			})
 		}
 	}
 }

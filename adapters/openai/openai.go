@@ -122,12 +122,16 @@ func New(opts Options) (*Model, error) {
 // Metadata says which provider's model it is, and that a call is made up to three times where no policy says
 // otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
-	takes := []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}
+	takes := []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files", "text/*"}
 	if m.opts.API == ResponsesAPI {
-		takes = []string{"top_p", "tool_choice", "reasoning", "files"}
+		takes = []string{"top_p", "tool_choice", "reasoning", "files", "text/*"}
 	}
-	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, endpoint.ProviderOf(m.client.Host())),
-		Model: m.opts.Model, Retry: endpoint.Retry(), Options: takes}
+	host := endpoint.ProviderOf(m.client.Host())
+	if host != "deepseek" { // whose API takes texts only
+		takes = append(takes, "image/*", "application/pdf")
+	}
+	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, host), Model: m.opts.Model, Retry: endpoint.Retry(),
+		Options: takes}
 }
 
 // Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error

@@ -28,12 +28,18 @@ func (a *attempt) withFiles() (*runtime.Request, error) {
 		return a.call.Request, nil
 	}
 	req, _, err := a.readFiles()
+	if about, ok := a.Caller.Model(a.call.Request.Model); ok && err == nil {
+		if name := req.Refused(about.Options); name != "" {
+			err = program.ConfigError(diagnostics.CodeModelOption, "%s: model %q does not take %s",
+				a.call.Pos, req.Model, name)
+		}
+	}
 	return req, a.shown(err)
 }
 
 // readFiles returns a copy of the request of the call with its local files as data URLs, and what is in each of them.
 func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
-	req, left := *a.call.Request, int64(runtime.MaxFileBytes)
+	req, left := *a.call.Request, int64(runtime.MaxFilesBytes)
 	req.Messages = slices.Clone(req.Messages)
 	var found []journal.File
 	for i := range req.Messages {
@@ -44,11 +50,14 @@ func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
 			if !value.IsPath(f.URL) {
 				continue
 			}
-			data, what, err := a.localFile(f.URL, left)
+			data, what, err := a.localFile(f.URL)
+			if left -= what.Bytes; err == nil && left < 0 {
+				err = program.ConfigError("file.unreadable", "%s: with the file %q, the files of the call have more "+
+					"than %d bytes together", a.call.Pos, f.URL, runtime.MaxFilesBytes)
+			}
 			if err != nil {
 				return nil, nil, err
 			}
-			left -= what.Bytes
 			f.MediaType = what.MediaType
 			f.URL = "data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(data)
 			found = append(found, what)
@@ -58,14 +67,18 @@ func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
 }
 
 // localFile returns a local file of the call: what was in it before, or, if the call looks at its files, what is.
-func (a *attempt) localFile(name string, most int64) ([]byte, journal.File, error) {
+func (a *attempt) localFile(name string) ([]byte, journal.File, error) {
 	i := slices.IndexFunc(a.call.Files, func(was journal.File) bool { return was.Path == name })
 	if i < 0 {
-		data, err := a.readFile(name, most, "")
+		data, err := a.readFile(name, "")
 		if err != nil {
 			return nil, journal.File{}, err
 		}
-		what := journal.File{Path: name, MediaType: value.ContentType(name, data), Bytes: int64(len(data))}
+		what := journal.File{Path: name, Bytes: int64(len(data))}
+		if what.MediaType, err = value.ContentType(name, data); err != nil {
+			return nil, what, program.ConfigError("file.type", "%s: %s shows the file %q: %w",
+				a.call.Pos, a.asker(), name, err)
+		}
 		what.SHA256, err = a.Content.put(a.ctx, data, strings.HasPrefix(what.MediaType, "text/") && a.holdsSecret(data))
 		return data, what, err
 	}
@@ -80,7 +93,7 @@ func (a *attempt) localFile(name string, most int64) ([]byte, journal.File, erro
 	}
 	// It is not kept: the run began in an earlier version, or there is no store.
 	const unkept = "\n  hint: the store does not have what was in it when the step began"
-	if data, err = a.readFile(name, most, unkept); err == nil && files.Sum(data) != was.SHA256 {
+	if data, err = a.readFile(name, unkept); err == nil && files.Sum(data) != was.SHA256 {
 		err = program.ConfigError("file.changed", "%s: the file %q has changed since the step began"+
 			"\n  hint: put back what was in it, or begin a new run", a.call.Pos, name)
 	}
@@ -93,22 +106,26 @@ func (a *attempt) holdsSecret(text []byte) bool {
 }
 
 // readFile reads a file below the base folder of the host. hint is a line for the error if it cannot be read.
-func (a *attempt) readFile(name string, most int64, hint string) ([]byte, error) {
+func (a *attempt) readFile(name, hint string) ([]byte, error) {
 	if a.rt.Files == nil {
 		return nil, program.ConfigError(diagnostics.CodeNoFiles, "%s: no files may be read here\n  hint: %s",
 			a.call.Pos, filesHint)
 	}
-	data, err := a.rt.Files.Read(a.ctx, name, most)
+	data, err := a.rt.Files.Read(a.ctx, name, runtime.MaxFileBytes)
 	if err == nil && len(data) == 0 {
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		kind := a.call.Kind
-		if a.call.Job != nil {
-			kind = program.AgentCall
-		}
 		err = program.ConfigError("file.unreadable", "%s: %s shows the file %q: %w%s",
-			a.call.Pos, kind.Step(), name, err, hint)
+			a.call.Pos, a.asker(), name, err, hint)
 	}
 	return data, err
+}
+
+// asker is what makes the call, for messages.
+func (a *attempt) asker() string {
+	if a.call.Job != nil {
+		return program.AgentCall.Step()
+	}
+	return a.call.Kind.Step()
 }
