@@ -90,13 +90,19 @@ type Message struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`   // of the assistant
 	ToolCallID string     `json:"tool_call_id,omitempty"` // with ToolRole: the call it answers
 	Parts      []Part     `json:"parts,omitempty"`        // of the assistant, see Part; nil: none
-	Files      []File     `json:"files,omitempty"`        // that go with the text; nil: none
+	Files      []File     `json:"files,omitempty"`        // of the user, or with ToolRole; nil: none
 }
 
 // File is an image or another file that goes with the text of a message. A [Memory] keeps its name, in the text.
+// Models see https URLs and data only. What is in other files is kept beside the journal: hooks see their names.
 type File struct {
-	URL       string `json:"url"`        // https, or data in base64; hooks see the path of a file of Runtime.Files
+	// URL is https, or data in base64, or the path of a file of Runtime.Files, or the name of one that a tool returned.
+	URL       string `json:"url"`
 	MediaType string `json:"media_type"` // of an https URL by its ending; image/* if that says nothing
+
+	// Of a file that a tool returned.
+	SHA256 string `json:"sha256,omitempty"` // of what is in it, in hex
+	Bytes  int64  `json:"bytes,omitempty"`
 }
 
 // Part is a piece of an answer that only the model's adapter understands: thinking, a signature, an image.

@@ -31,12 +31,18 @@ type remembered struct {
 	data []byte
 }
 
-// NewContent makes the Content of a run that is in that store; nil: it is in none.
+// NewContent makes the Content of a run that is in that store; nil: it is in none. The result is nil for a store that
+// keeps no documents: other processes would not find what this one has in memory.
 func NewContent(store checkpoint.Store, run string) *Content {
 	c := &Content{run: run}
-	if docs, ok := store.(checkpoint.Documents); ok {
-		c.store = guard.Documented(docs)
+	if store == nil {
+		return c
 	}
+	docs, ok := store.(checkpoint.Documents)
+	if !ok {
+		return nil
+	}
+	c.store = guard.Documented(docs)
 	return c
 }
 

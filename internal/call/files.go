@@ -1,14 +1,17 @@
 package call
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
@@ -47,6 +50,12 @@ func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
 		m.Files = slices.Clone(m.Files)
 		for k := range m.Files {
 			f := &m.Files[k]
+			if f.SHA256 != "" {
+				if err := a.returned(f); err != nil {
+					return nil, nil, err
+				}
+				continue
+			}
 			if !value.IsPath(f.URL) {
 				continue
 			}
@@ -58,8 +67,7 @@ func (a *attempt) readFiles() (*runtime.Request, []journal.File, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			f.MediaType = what.MediaType
-			f.URL = "data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(data)
+			*f = inBase64(what.MediaType, data)
 			found = append(found, what)
 		}
 	}
@@ -128,4 +136,46 @@ func (a *attempt) asker() string {
 		return program.AgentCall.Step()
 	}
 	return a.call.Kind.Step()
+}
+
+func inBase64(media string, data []byte) runtime.File {
+	return runtime.File{URL: "data:" + media + ";base64," + base64.StdEncoding.EncodeToString(data), MediaType: media}
+}
+
+// returned puts into a file that a tool returned what is in it.
+func (a *attempt) returned(f *runtime.File) error {
+	data, err := a.Content.get(a.ctx, f.SHA256)
+	if errors.Is(err, checkpoint.ErrCorrupt) || err == nil && data == nil {
+		err = program.ConfigError("file.gone", "%s: the store no longer has the file %q that a tool returned, with "+
+			"the SHA-256 %s\n  hint: begin a new run, or a fork at this step", a.call.Pos, f.URL, f.SHA256)
+	}
+	if err == nil {
+		*f = inBase64(f.MediaType, data)
+	}
+	return err
+}
+
+// pictures are the types that models take, by the ends of their names.
+var pictures = map[string]string{"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+
+// keepPictures keeps the pictures in the result of a tool that an agent calls. What is none, or cannot be kept, is left
+// to the text in its place.
+func (a *attempt) keepPictures(res *engine.Result) {
+	v := res.Output
+	if res.Text != nil && bytes.Contains(res.Text, []byte(`"type":`)) {
+		v, _ = value.Decode(res.Text)
+	}
+	for i, text := range agents.Pictures(v) {
+		data, err := base64.StdEncoding.DecodeString(text)
+		media := value.Sniff(data)
+		ending, known := pictures[media]
+		if err != nil || !known {
+			continue
+		}
+		sum, err := a.Content.put(a.ctx, data, false)
+		if err == nil {
+			res.Pictures = append(res.Pictures, runtime.File{URL: fmt.Sprintf("%s-%d.%s", a.call.Name, i+1, ending),
+				MediaType: media, SHA256: sum, Bytes: int64(len(data))})
+		}
+	}
 }

@@ -65,7 +65,7 @@ const dayOver = "limit.day"
 // unmade reports whether an attempt was not made because of its Bad: a hook, a file that it shows, or a limit of a day.
 func unmade(bad error) bool {
 	known, ok := errors.AsType[*runtime.Error](bad)
-	return ok && slices.Contains([]string{"hook.denied", "file.changed", "file.unreadable", "file.type",
+	return ok && slices.Contains([]string{"hook.denied", "file.changed", "file.unreadable", "file.type", "file.gone",
 		string(diagnostics.CodeNoFiles), string(diagnostics.CodeModelOption), dayOver, "limit.tooLow"}, known.Code)
 }
 

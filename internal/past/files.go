@@ -9,9 +9,16 @@ import (
 // Files returns what is in the files that events name, by SHA-256, sorted: it is kept beside the journal.
 func Files(events []journal.Event) (sums []string) {
 	for i := range events {
-		if what, ok := events[i].What.(journal.CallFiles); ok {
+		switch what := events[i].What.(type) {
+		case journal.CallFiles:
 			for _, f := range what.Files {
 				sums = append(sums, f.SHA256)
+			}
+		case journal.AgentEvents:
+			for k := range what.Events {
+				for _, f := range what.Events[k].Rest().Files {
+					sums = append(sums, f.SHA256)
+				}
 			}
 		}
 	}

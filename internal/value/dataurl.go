@@ -61,7 +61,7 @@ func ContentType(name string, data []byte) (string, error) {
 	if err := checkContent(claims[ending], data); err != nil {
 		return "", err
 	}
-	media := sniff(data)
+	media := Sniff(data)
 	if !strings.HasPrefix(media, "text/") {
 		return media, nil
 	}
@@ -87,7 +87,7 @@ const pdf = "application/pdf"
 
 // checkContent returns an error if data is not what its media type says. A picture may be one of another type.
 func checkContent(media string, data []byte) error {
-	is := sniff(data)
+	is := Sniff(data)
 	switch kind, _, _ := strings.Cut(media, "/"); {
 	case !slices.Contains(slices.Collect(maps.Values(claims)), media): // which nobody can tell
 		return nil
@@ -99,8 +99,8 @@ func checkContent(media string, data []byte) error {
 	return nil
 }
 
-// sniff returns the media type of data by its first bytes.
-func sniff(data []byte) string {
+// Sniff returns the media type of data by its first bytes.
+func Sniff(data []byte) string {
 	media, _, _ := mime.ParseMediaType(http.DetectContentType(data))
 	return media
 }

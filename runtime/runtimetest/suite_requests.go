@@ -81,7 +81,7 @@ func (s *suite) testRequests(t *testing.T) {
 	t.Run("later instructions", func(t *testing.T) { // where they stand is up to the adapter
 		asked := s.asks(t, &runtime.Request{Messages: []runtime.Message{system("Be brief."), says(runtime.User, "Hi"),
 			says(runtime.Assistant, "Hello."), system("She likes tea."), says(runtime.User, "Bye")}})
-		if all := fmt.Sprintf("%q %q", asked.System, asked.Messages); !strings.Contains(all, "She likes tea.") {
+		if all := fmt.Sprintf("%q %+v", asked.System, asked.Messages); !strings.Contains(all, "She likes tea.") {
 			t.Errorf("they were lost: %s", all)
 		}
 	})
@@ -174,6 +174,24 @@ func (s *suite) testOptions(t *testing.T) {
 		want := []runtime.File{image, image}
 		if got := asked.Messages[0]; !strings.Contains(got.Text, "What is it?") || !slices.Equal(got.Files, want) {
 			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("an image of a result", func(t *testing.T) {
+		image := runtime.File{URL: "data:image/gif;base64,R0lGODlh", MediaType: "image/gif"}
+		asked := s.asks(t, &runtime.Request{Tools: []runtime.ToolSpec{lookup}, Messages: []runtime.Message{
+			{Role: runtime.User, Text: "Look."},
+			{Role: runtime.Assistant, ToolCalls: []runtime.ToolCall{call("c1", lookup.Name, `{"id":7}`)}},
+			{Role: runtime.ToolRole, ToolCallID: "c1", Text: "Her picture.", Files: []runtime.File{image}}}})
+		i := slices.IndexFunc(asked.Messages, func(m runtime.Message) bool { return m.Role == runtime.ToolRole })
+		if i < 0 || !strings.Contains(asked.Messages[i].Text, "Her picture.") {
+			t.Fatalf("got %+v", asked.Messages)
+		}
+		var files []runtime.File // with the result, or behind it
+		for _, m := range asked.Messages[i:] {
+			files = append(files, m.Files...)
+		}
+		if !slices.Equal(files, []runtime.File{image}) {
+			t.Errorf("got %+v", asked.Messages)
 		}
 	})
 }
