@@ -2,6 +2,7 @@ package runtimetest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -174,6 +175,15 @@ func (s *suite) testOptions(t *testing.T) {
 		want := []runtime.File{image, image}
 		if got := asked.Messages[0]; !strings.Contains(got.Text, "What is it?") || !slices.Equal(got.Files, want) {
 			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("an image of 10 MB", func(t *testing.T) {
+		content := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte{0, 127, 128, 255, '"'}, 2_000_000)...)
+		image := runtime.File{URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(content), MediaType: "image/png"}
+		asked := s.asks(t, &runtime.Request{Messages: []runtime.Message{
+			{Role: runtime.User, Text: "What is it?", Files: []runtime.File{image}}}})
+		if got := asked.Messages[0]; !slices.Equal(got.Files, []runtime.File{image}) {
+			t.Errorf("%d files came, or others, with %q", len(got.Files), got.Text)
 		}
 	})
 	t.Run("an image of a result", func(t *testing.T) {
