@@ -70,6 +70,9 @@ type Options struct {
 	// NoSchema is for an endpoint that does not know, or ignores, response_format json_schema: the
 	// schema of an answer is then put into the system message.
 	NoSchema bool
+
+	// NoImages is for a model that takes texts only: it is shown no images and PDFs. DeepSeek's are known.
+	NoImages bool
 }
 
 // Model is one model of an endpoint, as a [runtime.StreamingModel]. Make it with [New]. It is safe
@@ -127,7 +130,7 @@ func (m *Model) Metadata() runtime.Metadata {
 		takes = []string{"top_p", "tool_choice", "reasoning", "files", "text/*"}
 	}
 	host := endpoint.ProviderOf(m.client.Host())
-	if host != "deepseek" { // whose API takes texts only
+	if !m.opts.NoImages && host != "deepseek" {
 		takes = append(takes, "image/*", "application/pdf")
 	}
 	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, host), Model: m.opts.Model, Retry: endpoint.Retry(),
