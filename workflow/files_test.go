@@ -163,9 +163,10 @@ func recovers(t *testing.T, kind, becomes string, lost, damaged bool, code strin
 	if content, err := files.Get(t.Context(), store, sum); err != nil || string(content) != "hi" {
 		t.Errorf("the store has %q, %v", content, err)
 	}
-	switch place, err := store.Collections(t.Context(), "content/"+sum); {
+	place, err := store.Collections(t.Context(), "content/"+sum)
+	switch {
 	case err != nil || len(place) != 1:
-		t.Errorf("it is there %d times, %v", len(place), err)
+		t.Fatalf("it is kept %d times, %v", len(place), err)
 	case damaged:
 		err = store.PutDocument(t.Context(), place[0], checkpoint.Document{Name: "data", Text: "aG8="})
 	case lost:

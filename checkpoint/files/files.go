@@ -198,12 +198,9 @@ func deleteUnused(ctx context.Context, store Store, sum string, there map[string
 	}
 	runs := []string{}
 	for _, run := range k.Runs {
-		if is, known := there[run]; !known {
+		if _, known := there[run]; !known {
 			_, _, err := store.Load(ctx, run, math.MaxInt64)
-			if is = !errors.Is(err, checkpoint.ErrNotFound); is && ctx.Err() != nil {
-				return false, err
-			}
-			there[run] = is
+			there[run] = !errors.Is(err, checkpoint.ErrNotFound)
 		}
 		if there[run] {
 			runs = append(runs, run)

@@ -165,9 +165,13 @@ func (s *suite) testOptions(t *testing.T) {
 			}
 		})
 	}
-	if !slices.Contains(takes, "files") {
-		return
+	if slices.Contains(takes, "files") {
+		s.testFiles(t)
 	}
+}
+
+// testFiles shows the model images.
+func (s *suite) testFiles(t *testing.T) {
 	t.Run("an image", func(t *testing.T) {
 		image := runtime.File{URL: "data:image/gif;base64,R0lGODlh", MediaType: "image/gif"}
 		asked := s.asks(t, &runtime.Request{Messages: []runtime.Message{
@@ -179,7 +183,8 @@ func (s *suite) testOptions(t *testing.T) {
 	})
 	t.Run("an image of 10 MB", func(t *testing.T) {
 		content := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte{0, 127, 128, 255, '"'}, 2_000_000)...)
-		image := runtime.File{URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(content), MediaType: "image/png"}
+		url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(content)
+		image := runtime.File{URL: url, MediaType: "image/png"}
 		asked := s.asks(t, &runtime.Request{Messages: []runtime.Message{
 			{Role: runtime.User, Text: "What is it?", Files: []runtime.File{image}}}})
 		if got := asked.Messages[0]; !slices.Equal(got.Files, []runtime.File{image}) {
