@@ -56,6 +56,7 @@ var plan = map[string]room{
 	"trace":                       {"0", "internal/value", ""},
 	"checkpoint":                  {"0", "internal/value", "golang.org/x/sys/unix"},
 	"checkpoint/state":            {"0b", "checkpoint", ""},
+	"checkpoint/files":            {"0b", "checkpoint", ""},
 	"recipes":                     {floor: "0"},
 	"internal/otlp": {"0", "", "github.com/cenkalti/backoff/v4 go.opentelemetry.io/otel/... go.opentelemetry.io/proto/otlp/..." +
 		" google.golang.org/protobuf/..."},
@@ -63,7 +64,7 @@ var plan = map[string]room{
 	"recipe":        {"1", "diagnostics internal/value internal/schema internal/yamlnode", ""},
 	"internal/expr": {"1", "diagnostics internal/expr/syntax internal/value", ""},
 	"resume":        {"1", "checkpoint diagnostics internal/schema internal/value", ""},
-	"runtime": {"1", "checkpoint checkpoint/state diagnostics resume retry trace internal/regular internal/value internal/schema",
+	"runtime": {"1", "checkpoint checkpoint/files checkpoint/state diagnostics resume retry trace internal/regular internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 
 	"runtime/runtimetest": {"1b", "retry runtime", "github.com/google/go-cmp/cmp"},
@@ -81,7 +82,7 @@ var plan = map[string]room{
 	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/expr internal/journal internal/machine internal/past internal/program internal/value" +
 		" resume retry runtime trace", ""},
 
-	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/daily internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
+	"internal/call": {"2c", "agentloop checkpoint checkpoint/files diagnostics internal/agents internal/daily internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
 		" internal/guard internal/value resume retry runtime trace", ""},
 	"internal/wire":   {"2c", "diagnostics internal/agents internal/engine internal/expr internal/journal internal/program internal/value resume retry runtime trace", ""},
 	"internal/ledger": {"2c", "checkpoint internal/failpoint internal/guard internal/journal runtime", ""},
@@ -97,7 +98,7 @@ var plan = map[string]room{
 		" internal/value recipe resume runtime trace", ""},
 	"history": {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/guard internal/journal internal/past internal/program internal/value recipe resume runtime trace", ""},
 
-	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
+	"checkpoint/checkpointtest": {"3", "checkpoint checkpoint/files", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},
 	"checkpoint/sqlite":         {"3", "checkpoint", "zombiezen.com/go/sqlite/..."},
 	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
@@ -124,7 +125,7 @@ var plan = map[string]room{
 		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
 
 	"serve/page": {floor: "3"},
-	"serve": {"4", "checkpoint diagnostics history internal/clock internal/guard internal/journal internal/procgroup internal/schema internal/value recipe resume runtime serve/page trace worker workflow",
+	"serve": {"4", "checkpoint checkpoint/files diagnostics history internal/clock internal/guard internal/journal internal/procgroup internal/schema internal/value recipe resume runtime serve/page trace worker workflow",
 		"github.com/prometheus/client_golang/..."},
 
 	"internal/dry": {"4", "adapters/script checkpoint internal/schema internal/value recipe resume retry runtime trace workflow", ""},
@@ -134,7 +135,7 @@ var plan = map[string]room{
 
 	"cmd/braise": {"5", "internal/command", ""},
 	"internal/command": {"5", "diagnostics trace checkpoint internal/clock internal/value internal/schema internal/dry internal/regular resume runtime recipe workflow history host adapters/memory" +
-		" checkpoint/state internal/terminal scenario serve worker trace/oteltrace recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+		" checkpoint/files checkpoint/state internal/terminal scenario serve worker trace/oteltrace recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
 // testKit is what tests anywhere may import beside what their package may.

@@ -134,6 +134,7 @@ type Call struct {
 	Open      bool            `json:"open,omitempty"` // under way, or was when the process died
 	Done      bool            `json:"done,omitempty"`
 	Result    string          `json:"result,omitempty"`  // what the model sees
+	Files     []runtime.File  `json:"files,omitempty"`   // that go with it; nil: none
 	Code      string          `json:"code,omitempty"`    // why it failed; "": it did not
 	Pauses    int             `json:"pauses,omitempty"`  // so far
 	Waits     bool            `json:"waits,omitempty"`   // a pause is open

@@ -9,6 +9,8 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/guard"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/past"
 )
 
 // Restore puts the whole journal of a run, as [Source] has it, into a store that does not have the run. It does so in
@@ -42,4 +44,17 @@ func Restore(
 		return sum, err
 	}
 	return sum, guarded.Release(context.WithoutCancel(ctx), lease)
+}
+
+// Files returns what is in the files that the models of a run were shown, by SHA-256, sorted: package checkpoint/files
+// finds it in the store of the run, beside the journal. recs are the records of the run. nil: there are none.
+func Files(recs []checkpoint.Record) ([]string, error) {
+	events := make([]journal.Event, len(recs))
+	for i, rec := range recs {
+		var err error
+		if events[i], err = journal.Decode(rec); err != nil {
+			return nil, err
+		}
+	}
+	return past.Files(events), nil
 }

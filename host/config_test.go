@@ -50,6 +50,7 @@ models:
     headers: {X-Title: braise}
     timeout: 2m
     json_schema: false
+    images: false
     provider_name: ollama
     options: {temperature: 0.2, reasoning: low, stop: [END], extra: {num_ctx: 8192}}
   deep: {provider: openai, api: responses, model: gpt-5-mini, options: {top_p: 0.5, reasoning: high, reasoning_summary: auto, verbosity: low, extra: {truncation: auto}}}
@@ -103,7 +104,7 @@ instructions_from: [AGENTS.md, /etc/house.md]
 				"canned": {Provider: "script", File: "/abs/canned.yaml"},
 				"local": {Provider: "openai", OpenAI: &openai.Options{
 					Model: "llama3.2", BaseURL: "http://localhost:11434/v1", Headers: map[string]string{"X-Title": "braise"},
-					Timeout: 2 * time.Minute, NoSchema: true, Provider: "ollama",
+					Timeout: 2 * time.Minute, NoSchema: true, NoImages: true, Provider: "ollama",
 					Defaults: map[string]any{"temperature": 0.2, "reasoning_effort": "low", "stop": []string{"END"}, "num_ctx": int64(8192)},
 				}},
 				"deep": {Provider: "openai", OpenAI: &openai.Options{API: "responses", Model: "gpt-5-mini", Defaults: map[string]any{"top_p": 0.5,

@@ -125,7 +125,7 @@ var ofEndpoints = []string{"model", "api_key", "base_url", "headers", "timeout",
 	"options", "max_parallel", "rpm", "tpm"}
 
 // providers has the keys of each provider's models.
-var providers = map[string][]string{"script": {"file"}, "openai": append([]string{"api"}, ofEndpoints...),
+var providers = map[string][]string{"script": {"file"}, "openai": append([]string{"api", "images"}, ofEndpoints...),
 	"anthropic": ofEndpoints, "gemini": ofEndpoints}
 
 func (r *reader) model(n *yamlnode.Node) Model {
@@ -325,6 +325,9 @@ func (r *reader) endpoint(n *yamlnode.Node, fields map[string]*yamlnode.Node, of
 	}
 	if schema := fields["json_schema"]; schema != nil {
 		opts.NoSchema = !r.Bool(schema)
+	}
+	if images := fields["images"]; images != nil {
+		opts.NoImages = !r.Bool(images)
 	}
 	return opts
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/retry"
 )
@@ -58,7 +59,7 @@ type Metadata struct {
 	Model    string        // of a model, as its provider names it; "" when unknown
 	Requires []Requirement // what must be there for it to work, secrets apart; nil: nothing
 	// Options are, of a model, the ModelOptions that it takes, by their names in JSON, and "files" if messages may have
-	// some. nil: none.
+	// some, with the media types of those: image/png, text/*; without a type, it takes any. nil: none.
 	Options []string
 	// Retry says when calls without another policy are tried again, and whether a
 	// stream may be opened again. nil: never, and not.
@@ -89,13 +90,19 @@ type Message struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`   // of the assistant
 	ToolCallID string     `json:"tool_call_id,omitempty"` // with ToolRole: the call it answers
 	Parts      []Part     `json:"parts,omitempty"`        // of the assistant, see Part; nil: none
-	Files      []File     `json:"files,omitempty"`        // that go with the text; nil: none
+	Files      []File     `json:"files,omitempty"`        // of the user, or with ToolRole; nil: none
 }
 
 // File is an image or another file that goes with the text of a message. A [Memory] keeps its name, in the text.
+// Models see https URLs and data only. What is in other files is kept beside the journal: hooks see their names.
 type File struct {
-	URL       string `json:"url"`        // https, or data in base64; hooks see the path of a file of Runtime.Files
+	// URL is https, or data in base64, or the path of a file of Runtime.Files, or the name of one that a tool returned.
+	URL       string `json:"url"`
 	MediaType string `json:"media_type"` // of an https URL by its ending; image/* if that says nothing
+
+	// Of a file that a tool returned.
+	SHA256 string `json:"sha256,omitempty"` // of what is in it, in hex
+	Bytes  int64  `json:"bytes,omitempty"`
 }
 
 // Part is a piece of an answer that only the model's adapter understands: thinking, a signature, an image.
@@ -149,8 +156,8 @@ const (
 	ToolsRequired = "required" // it must call at least one
 )
 
-// Refused returns the first option of the request that a model whose [Metadata] has these Options does not take;
-// "": it takes them all.
+// Refused returns the first option of the request that a model whose [Metadata] has these Options does not take, or
+// what files it does not take; "": it takes them all.
 func (r *Request) Refused(takes []string) string {
 	o, files := r.Options, slices.ContainsFunc(r.Messages, func(m Message) bool { return m.Files != nil })
 	for _, option := range []struct {
@@ -162,8 +169,33 @@ func (r *Request) Refused(takes []string) string {
 			return option.name
 		}
 	}
+	for i := range r.Messages {
+		for _, f := range r.Messages[i].Files {
+			if !TakesType(takes, f.MediaType) {
+				return FilesOf(f.MediaType)
+			}
+		}
+	}
 	return ""
 }
+
+// TakesType reports whether a model whose [Metadata] has these Options, with files among them, takes files of a media
+// type. It takes one that is not known yet: "", and image/* if it takes any images.
+func TakesType(takes []string, mediaType string) bool {
+	named := false
+	for _, t := range takes {
+		kind, sub, isType := strings.Cut(t, "/")
+		named = named || isType
+		if of := strings.HasPrefix(mediaType, kind+"/"); isType && (t == mediaType || of && sub == "*" ||
+			mediaType == kind+"/*") {
+			return true
+		}
+	}
+	return !named || mediaType == ""
+}
+
+// FilesOf names the files of a media type in messages, as [Request.Refused] does.
+func FilesOf(mediaType string) string { return "files of the type " + mediaType }
 
 // Response is a model's answer.
 type Response struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -125,8 +126,11 @@ type Files interface {
 	Read(ctx context.Context, name string, most int64) ([]byte, error)
 }
 
-// MaxFileBytes is the most that the files of a [Files] may have which go with one [Request].
-const MaxFileBytes = 20 << 20
+// How many bytes the files may have that go with a [Request], but for those that it names by https URLs.
+const (
+	MaxFileBytes  = files.MaxBytes // one of them
+	MaxFilesBytes = 50 << 20       // all together
+)
 
 // Searcher returns the searcher of that name; nil: there is none. What Retriever is, is the default, unless Searchers
 // has another one.

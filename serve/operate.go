@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/value"
@@ -218,6 +219,9 @@ func (c *call) pruneRuns() error {
 	}
 	c.clock.Stop() // there may be much to delete
 	n, err := c.store.Prune(c.r.Context(), in.Before, statuses...)
+	if kept, ok := c.Store.(files.Store); ok && err == nil {
+		_, err = files.DeleteUnused(c.r.Context(), kept)
+	}
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -81,7 +82,7 @@ func write(t *testing.T, file, content string) {
 
 const hi = "text/plain data:text/plain;base64,aGk="
 
-// Attempts, repairs and other models see the same file, or the step fails.
+// Attempts, repairs and other models see the file as it was when the step began, with a store and without one.
 func TestLocalFilesStayTheSame(t *testing.T) {
 	down := &retry.Failure{Reason: retry.Network, Err: errors.New("down")}
 	for _, tt := range []struct {
@@ -89,29 +90,24 @@ func TestLocalFilesStayTheSame(t *testing.T) {
 		answers []any
 	}{{"an attempt", []any{down, "{}"}}, {"a repair", []any{"no JSON", "{}"}}, {"another model", []any{down, down, down, "{}"}}} {
 		for i := range 4 {
-			kind, changes := []string{"model", "agent"}[i/2], i%2 == 1
-			t.Run(fmt.Sprint(kind, " ", tt.name, " ", changes), func(t *testing.T) {
+			kind, stored := []string{"model", "agent"}[i/2], i%2 == 1
+			t.Run(fmt.Sprint(kind, " ", tt.name, " ", stored), func(t *testing.T) {
 				file, files := baseWith(t, "hi")
 				m := &looker{answers: tt.answers}
 				m.before = func(call int) {
-					if changes && call == len(tt.answers)-1 {
+					if call == len(tt.answers)-1 {
 						write(t, file, "ho")
 					}
 				}
 				rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m, "n": m}, Files: files,
 					Fallbacks: map[string][]string{"m": {"n"}}}
-				_, err := load(t, []byte(looks[kind])).Run(t.Context(), nil, rt)
-				want := len(tt.answers)
-				if changes {
-					want--
-					e, ok := errors.AsType[*runtime.Error](err)
-					if !ok || e.Code != "file.changed" || !strings.Contains(err.Error(), `the file "a.txt" has changed since the step began`) {
-						t.Errorf("got %v", err)
-					}
-				} else if err != nil {
+				if stored {
+					rt.Store = new(checkpoint.Memory)
+				}
+				if _, err := load(t, []byte(looks[kind])).Run(t.Context(), nil, rt); err != nil {
 					t.Error(err)
 				}
-				if len(m.shown) != want || m.shown[len(m.shown)-1] != hi {
+				if len(m.shown) != len(tt.answers) || m.shown[len(m.shown)-1] != hi {
 					t.Errorf("shown %q", m.shown)
 				}
 			})
@@ -119,66 +115,96 @@ func TestLocalFilesStayTheSame(t *testing.T) {
 	}
 }
 
-// A run whose process died while it asked a model goes on with the same file, or the step fails. A fork reads anew.
+// A run whose process died while it asked a model goes on with what is in the store, whatever has become of the file. If
+// the store does not have it, as of a run of an earlier version, the file must be the same, or the step fails. A fork
+// that runs the step again reads the file as it is.
 func TestLocalFilesAfterRecovery(t *testing.T) {
-	for i := range 4 {
-		kind, changes := []string{"model", "agent"}[i/2], i%2 == 1
-		t.Run(fmt.Sprint(kind, " ", changes), func(t *testing.T) {
-			file, files := baseWith(t, "hi")
-			ctx, cancel := context.WithCancel(t.Context())
-			m := &looker{answers: []any{context.Canceled, "{}", `{"a": 1}`}, before: func(int) { cancel() }}
-			rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files, Store: new(checkpoint.Memory),
-				Resume: resume.PassThrough{}}
-			wf := load(t, []byte(looks[kind]))
-			out, err := wf.Run(ctx, nil, rt)
-			if out.Status != workflow.StatusCancelled {
-				t.Fatalf("got %v, %v", out.Status, err)
-			}
-			_, recs, err := rt.Store.Load(t.Context(), out.RunID, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var kept []string
-			for _, rec := range recs {
-				if rec.Kind == "call.files" {
-					kept = append(kept, rec.Path+" "+string(rec.Data))
-				}
-				if strings.Contains(string(rec.Data), "aGk=") {
-					t.Errorf("the journal has the file: %s", rec.Data)
-				}
-			}
-			// printf hi | sha256sum
-			want := `look {"files":[{"bytes":2,"mediaType":"text/plain","path":"a.txt",` +
-				`"sha256":"8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4"}],"n":`
-			if len(kept) != 1 || !strings.HasPrefix(kept[0], want) {
-				t.Errorf("got %q", kept)
-			}
-			if changes {
-				write(t, file, "ho")
-			}
-			again, err := wf.Recover(t.Context(), out.RunID, rt)
-			if e, failed := errors.AsType[*runtime.Error](err); failed != changes || changes && e.Code != "file.changed" {
-				t.Errorf("got %v", err)
-			}
-			if changes == (again.Status == workflow.StatusOK) {
-				t.Errorf("got %v", again.Status)
-			}
-			forked, err := workflow.Fork(t.Context(), out.RunID, "look", workflow.Edits{}, rt, nil)
-			if err != nil || forked.Status != workflow.StatusOK {
-				t.Errorf("the fork: %v", err)
-			}
-			seen := hi
-			if changes {
-				seen = "text/plain data:text/plain;base64,aG8="
-			}
-			if got := m.shown[len(m.shown)-1]; got != seen {
-				t.Errorf("the fork was shown %s", got)
-			}
-		})
+	for i, want := range []string{"", "", "", "file.changed", "file.unreadable", "file.changed"} {
+		for _, kind := range []string{"model", "agent"} {
+			lost, becomes := i >= 2, []string{"", "ho", "", "ho", "gone", ""}[i]
+			damaged := i == 5
+			t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
+				recovers(t, kind, becomes, lost, damaged, want)
+			})
+		}
 	}
 }
 
-// The files of a call have at most 20 MiB together.
+func recovers(t *testing.T, kind, becomes string, lost, damaged bool, code string) {
+	file, base := baseWith(t, "hi")
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &looker{answers: []any{context.Canceled, "{}", `{"a": 1}`}, before: func(int) { cancel() }}
+	store := new(checkpoint.Memory)
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: base, Store: store, Resume: resume.PassThrough{}}
+	wf := load(t, []byte(looks[kind]))
+	out, err := wf.Run(ctx, nil, rt)
+	if out.Status != workflow.StatusCancelled {
+		t.Fatalf("got %v, %v", out.Status, err)
+	}
+	_, recs, err := store.Load(t.Context(), out.RunID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, rec := range recs {
+		if rec.Kind == "call.files" {
+			kept = append(kept, rec.Path+" "+string(rec.Data))
+		}
+		if strings.Contains(string(rec.Data), "aGk=") {
+			t.Errorf("the journal has the file: %s", rec.Data)
+		}
+	}
+	// printf hi | sha256sum
+	sum := "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4"
+	want := `look {"files":[{"bytes":2,"mediaType":"text/plain","path":"a.txt","sha256":"` + sum + `"}],"n":`
+	if len(kept) != 1 || !strings.HasPrefix(kept[0], want) {
+		t.Errorf("got %q", kept)
+	}
+	if content, err := files.Get(t.Context(), store, sum); err != nil || string(content) != "hi" {
+		t.Errorf("the store has %q, %v", content, err)
+	}
+	place, err := store.Collections(t.Context(), "content/"+sum)
+	switch {
+	case err != nil || len(place) != 1:
+		t.Fatalf("it is kept %d times, %v", len(place), err)
+	case damaged:
+		err = store.PutDocument(t.Context(), place[0], checkpoint.Document{Name: "data", Text: "aG8="})
+	case lost:
+		err = store.DeleteDocuments(t.Context(), "files/"+sum)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := hi
+	switch becomes {
+	case "ho":
+		seen = "text/plain data:text/plain;base64,aG8="
+		write(t, file, becomes)
+	case "gone":
+		if err := os.Rename(file, file+"2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := wf.Recover(t.Context(), out.RunID, rt)
+	if e, failed := errors.AsType[*runtime.Error](err); failed != (code != "") || failed && e.Code != code {
+		t.Errorf("got %v", err)
+	}
+	if (code == "") != (again.Status == workflow.StatusOK) || code == "" && m.shown[1] != hi {
+		t.Errorf("got %v, shown %q", again.Status, m.shown)
+	}
+	if becomes == "gone" {
+		return
+	}
+	forked, err := workflow.Fork(t.Context(), out.RunID, "look", workflow.Edits{}, rt, nil)
+	if err != nil || forked.Status != workflow.StatusOK {
+		t.Errorf("the fork: %v", err)
+	}
+	if got := m.shown[len(m.shown)-1]; got != seen {
+		t.Errorf("the fork was shown %s", got)
+	}
+}
+
+// A file has at most 20 MiB, and the files of a call 50 MiB together.
 func TestLocalFilesOfOneCallAreBounded(t *testing.T) {
 	file, files := baseWith(t, "")
 	write(t, file, strings.Repeat("a", runtime.MaxFileBytes+1))
@@ -187,6 +213,65 @@ func TestLocalFilesOfOneCallAreBounded(t *testing.T) {
 		_, err := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files})
 		if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "file.unreadable" || !strings.HasSuffix(err.Error(), "larger than 20971520 bytes") {
 			t.Errorf("%s: got %v", kind, err)
+		}
+	}
+}
+
+func TestLocalFilesOfOneCallAreBoundedTogether(t *testing.T) {
+	file, files := baseWith(t, "")
+	write(t, file, strings.Repeat("a", runtime.MaxFileBytes))
+	m := &looker{answers: []any{"{}"}}
+	text := strings.Replace(looks["model"], "images: [a.txt]", "images: [a.txt, a.txt, a.txt]", 1)
+	_, err := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files})
+	if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "file.unreadable" ||
+		!strings.HasSuffix(err.Error(), `with the file "a.txt", the files of the call have more than 52428800 bytes together`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// reader is a model that takes texts and PNGs.
+type reader struct{ looker }
+
+func (*reader) Metadata() runtime.Metadata {
+	return runtime.Metadata{Options: []string{"files", "text/*", "image/png"}}
+}
+
+// A file of a type that the model does not take is not sent. If the recipe names it, the finding comes before the run.
+func TestFilesOfATypeThatNoModelTakes(t *testing.T) {
+	for _, tt := range []struct {
+		name, file, content string // below the base folder, if there is content
+		want                string // "": it is sent
+		before              bool
+	}{
+		{"a text", "a.txt", "hi", "", false},
+		{"a data URL", "data:image/png;base64,iVBORw0KGgo=", "", "", false},
+		{"an https URL", "https://example.com/picture", "", "", false},
+		{"another picture", "a.txt", "GIF89a", "files of the type image/gif", false},
+		{"another data URL", "data:image/gif;base64,R0lGODlh", "", "files of the type image/gif", true},
+		{"another https URL", "https://example.com/a.pdf", "", "files of the type application/pdf", true},
+	} {
+		for kind, text := range looks {
+			t.Run(kind+" "+tt.name, func(t *testing.T) {
+				_, files := baseWith(t, tt.content)
+				m := &reader{looker{answers: []any{"{}"}}}
+				text := strings.Replace(text, "[a.txt]", `["`+tt.file+`"]`, 1)
+				out, err := load(t, []byte(text)).Run(t.Context(), nil,
+					&runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files})
+				e, failed := errors.AsType[*runtime.Error](err)
+				if failed != (tt.want != "") || failed && (e.Code != "model.option" || !strings.HasSuffix(err.Error(), `model "m" does not take `+tt.want)) {
+					t.Errorf("got %v", err)
+				}
+				if failed != (len(m.shown) == 0) {
+					t.Errorf("asked %q", m.shown)
+				}
+				warned := slices.ContainsFunc(out.Diagnostics, func(d diagnostics.Diagnostic) bool {
+					return d.Code == diagnostics.CodeModelOption && d.Position.Line > 0 &&
+						d.Message == `model "m" does not take `+tt.want+`; step "look" gives it`
+				})
+				if warned != tt.before {
+					t.Errorf("warned before: %v", out.Diagnostics)
+				}
+			})
 		}
 	}
 }

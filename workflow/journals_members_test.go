@@ -31,6 +31,9 @@ var unwritten = []string{
 	"run.ended.error.category",
 	"agent.event.events.messages.files", // memories keep their names
 	"agent.event.events.messages.files.media_type", "agent.event.events.messages.files.url",
+	"agent.event.events.messages.files.sha256", "agent.event.events.messages.files.bytes", // tools have returned these
+	"agent.event.events.start.files.sha256", "agent.event.events.start.files.bytes",
+	"agent.event.events.start.before.files.sha256", "agent.event.events.start.before.files.bytes",
 	"pause.answered.restart", "run.restarted.generation", // the cases have no resume adapter that restarts a run
 }
 

@@ -338,7 +338,7 @@ func (p *journalPlayer) failure(what string) error {
 }
 
 // journalTool notes its calls. Its argument as names what it does, ms is how long it takes, emit is added to the trace, and
-// a gate stays open for as long as expires says.
+// a gate stays open for as long as expires says. picture is a picture that it returns, in base64.
 type journalTool struct {
 	spec runtime.ToolSpec
 	p    *journalPlayer
@@ -348,14 +348,17 @@ func (t journalTool) Spec() runtime.ToolSpec { return t.spec }
 
 func (t journalTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	var a struct {
-		As, Emit string
-		Expires  int // hours
-		MS       int
+		As, Emit, Picture string
+		Expires           int // hours
+		MS                int
 	}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil, err
 	}
 	result := any(map[string]any{"did": a.As})
+	if a.Picture != "" {
+		result = map[string]any{"type": "image", "mimeType": "image/gif", "data": a.Picture}
+	}
 	if t.spec.Name == "fx.gate" {
 		answer, ok := resume.Answer(ctx)
 		if !ok {
@@ -507,7 +510,7 @@ type inboxOf = checkpoint.Signals
 
 // stored is the store that runs see: with signals, if somebody has left some.
 func (p *journalPlayer) stored() checkpoint.Store {
-	store := &journalStore{p.store, p}
+	store := &journalStore{p.store, p.store.(checkpoint.Documents), p}
 	if p.leg.Signals == nil {
 		return store
 	}
@@ -517,10 +520,13 @@ func (p *journalPlayer) stored() checkpoint.Store {
 	}{store, p.store.(checkpoint.Signals)}
 }
 
+type documentsOf = checkpoint.Documents // by a name that is none of its methods
+
 // journalStore takes nothing any more once its process is dead, and shows the runs of one journal only.
 type journalStore struct {
 	checkpoint.Store
-	p *journalPlayer
+	documentsOf // of files
+	p           *journalPlayer
 }
 
 // last cuts records off behind the one with which the process dies.

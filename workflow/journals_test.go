@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/sqlite"
 	"github.com/braise-run/braise/history"
@@ -42,7 +43,7 @@ var (
 )
 
 // editions are the folders of journals, by the versions that wrote them.
-var editions = []string{"1", "2", "3", "4", "5", "7", "8", "9", "10", "11", "12", "13", "14", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29"}
+var editions = []string{"1", "2", "3", "4", "5", "7", "8", "9", "10", "11", "12", "13", "14", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30"}
 
 const (
 	journalsDir  = "testdata/journals"
@@ -283,8 +284,8 @@ func writeEdition(t *testing.T, edition string) {
 			})
 		}
 		synctest.Test(t, func(t *testing.T) { copyRuns(t, openJournals(t, folder), openDatabase(t, database)) })
-		for _, empty := range []string{".lock", "documents"} { // whoever opens it makes them again
-			if err := os.Remove(filepath.Join(folder, empty)); err != nil {
+		for _, empty := range []string{".lock", "documents/.lock", "documents"} { // whoever opens it makes them again
+			if err := os.Remove(filepath.Join(folder, empty)); err != nil && empty == ".lock" {
 				t.Error(err)
 			}
 		}
@@ -357,6 +358,9 @@ func copyRuns(t *testing.T, from, to checkpoint.Store) {
 		if _, err := to.Create(t.Context(), run, "gone", 0, recs[1:]...); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := files.Copy(t.Context(), from.(files.Store), to.(files.Store)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // withoutRule is a store whose runs began before they recorded a rule, which is this part of a record; "": they recorded all.
 type withoutRule struct {
 	checkpoint.Store
+	documentsOf
 	rule string
 }
 
@@ -42,7 +43,8 @@ func (c *journalCase) goOnWithout(t *testing.T, rule, journal string) []string {
 		if err := os.CopyFS(dir, os.DirFS(filepath.Join(c.dir, "store"))); err != nil {
 			t.Fatal(err)
 		}
-		return withoutRule{openJournals(t, dir), rule}
+		store := openJournals(t, dir)
+		return withoutRule{store, store.(checkpoint.Documents), rule}
 	})
 }
 

@@ -26,8 +26,8 @@ func Example_modelOptions() {
 apiVersion: braise/v1
 name: look
 steps:
-  look: {uses: model, with: {model: eyes, prompt: "I see:", images: ["data:image/png;base64,AAAA"]}}
-  dark: {uses: model, on_error: continue, with: {model: blind, prompt: "I see:", images: ["data:image/png;base64,AAAA"]}}
+  look: {uses: model, with: {model: eyes, prompt: "I see:", images: ["data:image/png;base64,iVBORw0KGgo="]}}
+  dark: {uses: model, on_error: continue, with: {model: blind, prompt: "I see:", images: ["data:image/png;base64,iVBORw0KGgo="]}}
 output: ["${{ steps.look.output.text }}", "${{ steps.dark.error?.code }}"]
 `))
 	if err != nil {

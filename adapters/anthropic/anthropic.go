@@ -111,8 +111,9 @@ func New(opts Options) (*Model, error) {
 // rate limit, a failure of the server or that it is overloaded, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
 	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, "anthropic"), Model: m.opts.Model,
-		Retry:   endpoint.Retry(),
-		Options: []string{"top_p", "stop", "tool_choice", "reasoning", "files"}}
+		Retry: endpoint.Retry(),
+		Options: append([]string{"top_p", "stop", "tool_choice", "reasoning", "files", "application/pdf", "text/*"},
+			images...)}
 }
 
 // self names the model in its parts: another one may not understand them.

@@ -75,17 +75,24 @@ func (turn sentTurn) read(asked *runtimetest.Asked) {
 			results++
 			result := runtime.Message{Role: runtime.ToolRole, ToolCallID: b.ToolUseID}
 			for _, inner := range b.Content {
+				if inner.Type == "image" {
+					result.Files = append(result.Files, fileIn(inner.Source))
+					continue
+				}
 				result.Text += *inner.Text
 			}
 			asked.Messages = append(asked.Messages, result)
 		default:
-			rest.Files = append(rest.Files, runtime.File{MediaType: b.Source.MediaType,
-				URL: fmt.Sprintf("data:%s;base64,%s", b.Source.MediaType, b.Source.Data)})
+			rest.Files = append(rest.Files, fileIn(b.Source))
 		}
 	}
 	if len(turn.Content) > results {
 		asked.Messages = append(asked.Messages, rest)
 	}
+}
+
+func fileIn(s *sentSource) runtime.File {
+	return runtime.File{MediaType: s.MediaType, URL: fmt.Sprintf("data:%s;base64,%s", s.MediaType, s.Data)}
 }
 
 // answerOf is a reply as the provider says it: a refusal is a text that says so.

@@ -109,7 +109,8 @@ func pathOf(model string) string {
 func (m *Model) Metadata() runtime.Metadata {
 	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, "gcp.gemini"), Model: m.opts.Model,
 		Retry:   endpoint.Retry(),
-		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}}
+		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files",
+			"image/*", "audio/*", "video/*", "application/pdf", "text/*"}}
 }
 
 // self names the model in its parts: another one may not understand them.

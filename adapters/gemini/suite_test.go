@@ -92,16 +92,25 @@ func (c sentContent) read(asked *runtimetest.Asked) {
 				Arguments: jsonOf(p.FunctionCall.Args)})
 		case p.FunctionResponse != nil:
 			results++
-			asked.Messages = append(asked.Messages, runtime.Message{Role: runtime.ToolRole,
-				ToolCallID: p.FunctionResponse.ID, Text: p.FunctionResponse.Response["output"].(string)})
+			result := runtime.Message{Role: runtime.ToolRole,
+				ToolCallID: p.FunctionResponse.ID, Text: p.FunctionResponse.Response["output"].(string)}
+			for _, file := range p.FunctionResponse.Parts {
+				result.Files = append(result.Files, file.InlineData.file())
+			}
+			asked.Messages = append(asked.Messages, result)
 		case p.InlineData != nil:
-			rest.Files = append(rest.Files, runtime.File{MediaType: p.InlineData.MIMEType,
-				URL: fmt.Sprintf("data:%s;base64,%s", p.InlineData.MIMEType, base64.StdEncoding.EncodeToString(p.InlineData.Data))})
+			rest.Files = append(rest.Files, p.InlineData.file())
 		}
 	}
 	if len(c.Parts) > results {
 		asked.Messages = append(asked.Messages, rest)
 	}
+}
+
+// file is what the blob shows.
+func (b *sentBlob) file() runtime.File {
+	return runtime.File{MediaType: b.MIMEType,
+		URL: fmt.Sprintf("data:%s;base64,%s", b.MIMEType, base64.StdEncoding.EncodeToString(b.Data))}
 }
 
 // answerOf is a reply as the provider says it: a refusal is a prompt that is blocked. The first call is signed.

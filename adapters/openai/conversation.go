@@ -14,6 +14,9 @@ import (
 // later precedes the text of a system message that stands behind others, and so becomes one of the user.
 const later = "[From the system, not from the user]\n"
 
+// fromTools is the text of a message of the user with the files of results.
+const fromTools = "[From the tools, not from the user] The files of the results above, in their order:"
+
 // noted is what the assistant says between a result and a message of the user, where that may not follow at once.
 const noted = "OK."
 
@@ -23,6 +26,9 @@ const noted = "OK."
 // begin alike.
 func (m *Model) conversation(messages []runtime.Message) []runtime.Message {
 	var list []runtime.Message
+	if m.opts.API != ResponsesAPI {
+		messages = shownAfter(messages)
+	}
 	for _, msg := range messages {
 		n := len(list) - 1
 		if msg.Role == runtime.System && n >= 0 && list[n].Role != runtime.System {
@@ -41,6 +47,28 @@ func (m *Model) conversation(messages []runtime.Message) []runtime.Message {
 		}
 		list = append(list, msg)
 	}
+	return list
+}
+
+// shownAfter returns messages with the files of results in a message of the user behind them: in chat
+// completions, results are texts.
+func shownAfter(messages []runtime.Message) (list []runtime.Message) {
+	var files []runtime.File
+	flush := func() {
+		if files != nil {
+			list = append(list, runtime.Message{Role: runtime.User, Text: fromTools, Files: files})
+			files = nil
+		}
+	}
+	for _, msg := range messages {
+		if msg.Role != runtime.ToolRole {
+			flush()
+		} else if msg.Files != nil {
+			files, msg.Files = slices.Concat(files, msg.Files), nil
+		}
+		list = append(list, msg)
+	}
+	flush()
 	return list
 }
 

@@ -70,6 +70,9 @@ type Options struct {
 	// NoSchema is for an endpoint that does not know, or ignores, response_format json_schema: the
 	// schema of an answer is then put into the system message.
 	NoSchema bool
+
+	// NoImages is for a model that takes texts only: it is shown no images and PDFs. DeepSeek's are known.
+	NoImages bool
 }
 
 // Model is one model of an endpoint, as a [runtime.StreamingModel]. Make it with [New]. It is safe
@@ -122,12 +125,16 @@ func New(opts Options) (*Model, error) {
 // Metadata says which provider's model it is, and that a call is made up to three times where no policy says
 // otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
-	takes := []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}
+	takes := []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files", "text/*"}
 	if m.opts.API == ResponsesAPI {
-		takes = []string{"top_p", "tool_choice", "reasoning", "files"}
+		takes = []string{"top_p", "tool_choice", "reasoning", "files", "text/*"}
 	}
-	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, endpoint.ProviderOf(m.client.Host())),
-		Model: m.opts.Model, Retry: endpoint.Retry(), Options: takes}
+	host := endpoint.ProviderOf(m.client.Host())
+	if !m.opts.NoImages && host != "deepseek" {
+		takes = append(takes, "image/*", "application/pdf")
+	}
+	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, host), Model: m.opts.Model, Retry: endpoint.Retry(),
+		Options: takes}
 }
 
 // Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error

@@ -569,3 +569,29 @@ func ExampleModel_Stream() {
 	// " Ada!"
 	// Hello, Ada! 4 <nil>
 }
+
+// Which files a model takes is told before it is asked.
+func TestTakes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts                openai.Options
+		image, pdf, anyText bool
+	}{
+		"chat completions": {openai.Options{}, true, true, true},
+		"responses":        {openai.Options{API: openai.ResponsesAPI}, true, true, true},
+		"no images":        {openai.Options{NoImages: true}, false, false, true},
+		"DeepSeek":         {openai.Options{BaseURL: "https://api.deepseek.com/v1"}, false, false, true},
+	} {
+		tt.opts.Model = "m"
+		m, err := openai.New(tt.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		takes := m.Metadata().Options
+		for media, want := range map[string]bool{"image/png": tt.image, "image/*": tt.image, "application/pdf": tt.pdf,
+			"text/csv": tt.anyText, "audio/wav": false, "": true} {
+			if got := runtime.TakesType(takes, media); got != want {
+				t.Errorf("%s: takes %q: %v, want %v", name, media, got, want)
+			}
+		}
+	}
+}

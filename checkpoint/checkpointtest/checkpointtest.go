@@ -116,6 +116,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts Options) {
 		{"swaps cut", testSwapsCut},
 		{"swaps refused", testSwapsRefused},
 		{"broken medium of documents", testBrokenDocuments},
+		{"files", testFiles},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()

@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -163,8 +165,8 @@ func (s *Store) Documents(ctx context.Context, collection string) ([]checkpoint.
 	return all, nil
 }
 
-// Collections implements checkpoint.Collections. The name of a collection is in each of its lines, so all files are
-// opened; one whose first line is damaged is an error.
+// Collections implements checkpoint.Collections. The name of a collection is in each of its lines, so the first line of
+// all files is read; one in which that is damaged is an error.
 func (s *Store) Collections(ctx context.Context, prefix string) ([]string, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -178,11 +180,10 @@ func (s *Store) Collections(ctx context.Context, prefix string) ([]string, error
 		if filepath.Ext(e.Name()) != journalExt {
 			continue
 		}
-		text, err := regular.ReadFile(filepath.Join(s.dir, documents, e.Name()))
+		line, err := firstLine(filepath.Join(s.dir, documents, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was deleted meanwhile
 		}
-		line, _, _ := bytes.Cut(text, []byte("\n"))
 		var data struct{ Collection string }
 		rec, parseErr := checkpoint.ParseLine(line)
 		if err = cmp.Or(err, parseErr); err == nil {
@@ -197,6 +198,20 @@ func (s *Store) Collections(ctx context.Context, prefix string) ([]string, error
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// firstLine reads the first line of a file.
+func firstLine(path string) ([]byte, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(f).ReadBytes('\n')
+	if err == io.EOF { // which the line says
+		err = nil
+	}
+	return bytes.TrimSuffix(line, []byte("\n")), err
 }
 
 // readDocuments returns the documents of a collection and the line of each.

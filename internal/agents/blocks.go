@@ -50,6 +50,10 @@ func sizeOf(data string) string {
 	for i := len(data) - 1; i >= max(0, len(data)-2) && data[i] == '='; i-- {
 		n--
 	}
+	return sizeText(n)
+}
+
+func sizeText(n float64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%.0f bytes", n)
@@ -57,4 +61,26 @@ func sizeOf(data string) string {
 		return fmt.Sprintf("%.0f KiB", n/(1<<10))
 	}
 	return fmt.Sprintf("%.1f MiB", n/(1<<20))
+}
+
+// Pictures returns the data, in base64, of the pictures in what a tool has returned, in order: blocks as MCP has them.
+func Pictures(v any) (data []string) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, item := range list {
+		block, _ := item.(map[string]any)
+		of, key := block, "data"
+		if block["type"] == "resource" {
+			of, _ = block["resource"].(map[string]any)
+			key = "blob"
+		} else if block["type"] != "image" {
+			continue
+		}
+		if text, ok := of[key].(string); ok {
+			data = append(data, text)
+		}
+	}
+	return data
 }

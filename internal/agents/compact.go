@@ -62,8 +62,10 @@ func (f *frame) summaryJob(model string, req *runtime.Request, messages []runtim
 	for i, m := range messages {
 		if m.Role == runtime.ToolRole && len(m.Text) > most {
 			messages[i].Text = runes(m.Text, most) + " [cut]"
-		} else if !slices.Contains(f.leg.offer.Models[model].Options, "files") {
-			messages[i] = filesNamed(m)
+		}
+		seen := runtime.Request{Messages: messages[i : i+1]}
+		if seen.Refused(f.leg.offer.Models[model].Options) != "" {
+			messages[i] = filesNamed(messages[i])
 		}
 	}
 	ask.Model, ask.Tools, ask.Schema = model, nil, nil

@@ -29,7 +29,7 @@ const (
 	Permission   Kind = "permission"    // Call, Allow, Scope, Keys, edited Arguments; Text: why not
 	ToolBegan    Kind = "tool.begin"    // Call, Effect; of a tool of the recipe Tool, Arguments
 	ToolAgain    Kind = "tool.again"    // Call
-	ToolEnded    Kind = "tool.end"      // Call, MS, Attempts, Text: what the model sees; of a failure Code
+	ToolEnded    Kind = "tool.end"      // Call, MS, Attempts, Text and Files: what the model sees; of a failure Code
 	Paused       Kind = "pause"         // Pause
 	Answered     Kind = "answer"        // Answer
 	HandedOff    Kind = "handoff"       // Call, Agent: the one that takes over at the end of the round
@@ -76,6 +76,7 @@ type More struct {
 	Pause     *Pause                `json:"pause,omitempty"`
 	Answer    *Answer               `json:"answer,omitempty"`
 	Subagent  *Subagent             `json:"subagent,omitempty"`
+	Files     []runtime.File        `json:"files,omitempty"` // that a tool returned
 	Agent     string                `json:"agent,omitempty"`
 	Stop      agentloop.StopReason  `json:"stop,omitempty"`
 	Category  runtime.Category      `json:"category,omitempty"`

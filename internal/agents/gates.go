@@ -302,7 +302,7 @@ func (t *thread) made(b *binding, r Reply) {
 	if err == nil {
 		var text string
 		if text, err = t.forModel(c.Name, r.Output); err == nil {
-			t.result("", text)
+			t.resultWith(text, r.Files)
 			return
 		}
 	}
@@ -343,10 +343,42 @@ func (t *thread) refuse(code, why string) { t.result(code, "error: "+why) }
 const noOutput = "(no output)"
 
 // result records the result of the call, for the model; with a code it says why there is none.
-func (t *thread) result(code, text string) {
-	shown := cmp.Or(t.cut(text), noOutput)
+func (t *thread) result(code, text string) { t.ended(Event{Kind: ToolEnded, Code: code}, text) }
+
+// resultWith records a result with pictures, unless those of all results that the model sees would be too many.
+func (t *thread) resultWith(text string, files []runtime.File) {
+	e, s := Event{Kind: ToolEnded}, t.state()
+	left := int64(runtime.MaxFileBytes)
+	for _, m := range s.Messages[s.From:] {
+		if m.Role == runtime.ToolRole {
+			left -= sizeOfFiles(m.Files)
+		}
+	}
+	for _, c := range s.Calls[s.Round:] {
+		left -= sizeOfFiles(c.Files)
+	}
+	switch {
+	case left < sizeOfFiles(files):
+		text += fmt.Sprintf("\n[not shown: the pictures of all results would have more than %s]",
+			sizeText(runtime.MaxFileBytes))
+	case len(files) > 0:
+		e.More = &More{Files: files}
+	}
+	t.ended(e, text)
+}
+
+func sizeOfFiles(files []runtime.File) (n int64) {
+	for _, f := range files {
+		n += f.Bytes
+	}
+	return n
+}
+
+// ended records the end of the call.
+func (t *thread) ended(e Event, text string) {
+	shown, code := cmp.Or(t.cut(text), noOutput), e.Code
 	c := t.call(t.n)
-	e := Event{Kind: ToolEnded, Code: code, Text: shown}
+	e.Text = shown
 	e.measure(&t.cost)
 	t.record(e)
 	if t.leg.offer.Policy && !t.told && (t.permitted || c.Begun && t.tools.byName[c.Name].own()) {

@@ -16,7 +16,7 @@ type Op string
 const (
 	CallModel        Op = "model"             // Name, Request, Reply → Response
 	AskSummary       Op = "summary"           // the same, of what is not the agent's answer: it is not streamed
-	CallTool         Op = "tool"              // Name, Scope, Call, Arguments, Timeout, Replies → Output
+	CallTool         Op = "tool"              // Name, Scope, Call, Arguments, Timeout, Replies → Output, Files
 	RunRecipe        Op = "recipe"            // Name, Arguments → Output: a tool of the recipe
 	AskApprover      Op = "approve"           // Approval → Decision
 	AskPolicy        Op = "permit"            // Name, Arguments; an error refuses the call
@@ -76,6 +76,7 @@ type Reply struct {
 
 	Response  *runtime.Response
 	Output    json.RawMessage
+	Files     []runtime.File // pictures in the Output, kept beside the journal
 	Decision  runtime.ApprovalDecision
 	Messages  []runtime.Message
 	Documents []runtime.Document

@@ -53,6 +53,7 @@ func (f *frame) callModel() {
 		return
 	}
 	req := f.request()
+	req.Messages = resultsFor(model.Options, req.Messages)
 	if err := f.checkOptions(req, model.Options); err != nil {
 		f.finish(err)
 		return
@@ -163,65 +164,6 @@ func suspension(err error) *resume.Pause {
 		return &s.Pause
 	}
 	return nil
-}
-
-// asked returns a request for display.
-func asked(req *runtime.Request) any {
-	shown := map[string]any{"messages": Shown(req.Messages)}
-	if len(req.Tools) > 0 {
-		tools := make([]any, len(req.Tools))
-		for i, t := range req.Tools {
-			tool := map[string]any{"name": t.Name}
-			if t.Description != "" {
-				tool["description"] = t.Description
-			}
-			if len(t.Parameters) > 0 {
-				tool["parameters"] = Decoded(t.Parameters)
-			}
-			tools[i] = tool
-		}
-		shown["tools"] = tools
-	}
-	return shown
-}
-
-// Shown returns messages for display.
-func Shown(messages []runtime.Message) []any {
-	list := make([]any, len(messages))
-	for i, m := range messages {
-		shown := map[string]any{"role": string(m.Role), "text": m.Text}
-		if len(m.ToolCalls) > 0 {
-			calls := make([]any, len(m.ToolCalls))
-			for j, c := range m.ToolCalls {
-				calls[j] = map[string]any{"id": c.ID, "name": c.Name, "arguments": Decoded(c.Arguments)}
-			}
-			shown["tool_calls"] = calls
-		}
-		if m.ToolCallID != "" {
-			shown["tool_call_id"] = m.ToolCallID
-		}
-		list[i] = shown
-	}
-	return list
-}
-
-// Planned returns the steps of a loop, and their calls, for display.
-func Planned(s *State) any {
-	steps := make([]any, s.Steps)
-	at := 0
-	for i := range steps {
-		calls := []any{}
-		for ; at < len(s.Calls) && s.Calls[at].Step == i+1; at++ {
-			c := &s.Calls[at]
-			call := map[string]any{"call": int64(at + 1), "tool": c.Name, "arguments": Decoded(c.Arguments)}
-			if c.Code != "" {
-				call["error"] = c.Code
-			}
-			calls = append(calls, call)
-		}
-		steps[i] = map[string]any{"step": int64(i + 1), "calls": calls}
-	}
-	return map[string]any{"steps": steps}
 }
 
 // noModel is not a failure of the loop: once the model is configured, it can continue.
@@ -375,32 +317,6 @@ func normalParts(parts []runtime.Part) []runtime.Part {
 		}
 	}
 	return list
-}
-
-// filesNamed returns a message with the names of its files in place of these.
-func filesNamed(m runtime.Message) runtime.Message {
-	for _, f := range m.Files {
-		m.Text = value.NameFile(m.Text, f.URL)
-	}
-	m.Files = nil
-	return m
-}
-
-// lasting returns messages as they are kept beyond the run: without parts, and with the names of files only.
-func lasting(messages []runtime.Message) []runtime.Message {
-	messages = slices.Clone(messages)
-	for i := range messages {
-		m := &messages[i]
-		*m = filesNamed(*m)
-		m.Parts = nil
-		if slices.ContainsFunc(m.ToolCalls, func(c runtime.ToolCall) bool { return c.Parts != nil }) {
-			m.ToolCalls = slices.Clone(m.ToolCalls)
-			for j := range m.ToolCalls {
-				m.ToolCalls[j].Parts = nil
-			}
-		}
-	}
-	return messages
 }
 
 // normalCalls returns the calls as the journal keeps them, so that each later request, in any execution, repeats the

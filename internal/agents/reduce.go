@@ -203,7 +203,7 @@ func (s *State) tool(e *Event) error {
 				return fmt.Errorf("call %d has a result before its child %q has ended", e.Call, name)
 			}
 		}
-		c.Done, c.Open, c.Result, c.Code = true, false, e.Text, e.Code
+		c.Done, c.Open, c.Result, c.Files, c.Code = true, false, e.Text, e.Rest().Files, e.Code
 		s.settle()
 	}
 	return nil
@@ -217,8 +217,8 @@ func (s *State) settle() {
 		return
 	}
 	for i := range round {
-		s.Messages = append(s.Messages,
-			runtime.Message{Role: runtime.ToolRole, ToolCallID: round[i].ID, Text: round[i].Result})
+		s.Messages = append(s.Messages, runtime.Message{Role: runtime.ToolRole, ToolCallID: round[i].ID,
+			Text: round[i].Result, Files: round[i].Files})
 	}
 	before := s.Round
 	for before > 0 && s.Calls[before-1].Step == s.Calls[s.Round-1].Step {
@@ -236,7 +236,7 @@ func (s *State) settle() {
 
 // sameCall reports whether two calls are one, and came to the same.
 func sameCall(a, b agentloop.Call) bool {
-	if a.Name != b.Name || a.Result != b.Result || a.Code != b.Code {
+	if a.Name != b.Name || a.Result != b.Result || a.Code != b.Code || !slices.Equal(a.Files, b.Files) {
 		return false
 	}
 	if bytes.Equal(a.Arguments, b.Arguments) {

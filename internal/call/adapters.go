@@ -29,10 +29,16 @@ func (a *attempt) callTool() engine.Result {
 		return engine.Result{Bad: a.shown(err)}
 	}
 	a.tool = a.Caller.tool(a.call)
+	var res engine.Result
 	if a.Hooked() {
-		return a.hookedTool()
+		res = a.hookedTool()
+	} else {
+		res = a.toolResult()
 	}
-	return a.toolResult()
+	if a.call.Job != nil && a.Content != nil && res.Err == nil && res.Bad == nil {
+		a.keepPictures(&res)
+	}
+	return res
 }
 
 // hookedTool is callTool if there are hooks.

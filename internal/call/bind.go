@@ -123,7 +123,13 @@ func (c *Caller) checkRequired(who string, adapter any) {
 func (c *Caller) checkOptions(p *program.Program) {
 	for _, u := range p.Options {
 		option, name, _ := strings.Cut(u.Name, " ")
-		if m, ok := c.Model(name); ok && !slices.Contains(m.Options, option) {
+		m, ok := c.Model(name)
+		option, media, _ := strings.Cut(option, ":")
+		takes := slices.Contains(m.Options, option)
+		if media != "" {
+			option, takes = runtime.FilesOf(media), !takes || runtime.TakesType(m.Options, media)
+		}
+		if ok && !takes {
 			c.note(diagnostics.CodeModelOption, u, "",
 				"model %q does not take %s; step %q gives it", name, option, u.Step)
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Delta, Live, Warn and Spans are set before
-// calls are made; from then on it is safe for concurrent use.
+// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Delta, Live, Warn, Spans and those of Kept
+// are set before calls are made; from then on it is safe for concurrent use.
 type Caller struct {
 	Diagnostics diagnostics.List    // of Bind
 	Off         diagnostics.List    // tools that the host does not allow; a run may not need them
@@ -36,7 +36,8 @@ type Caller struct {
 	Live  func(trace.Event)       // receives the events of adapters and hooks, likewise
 	Warn  func(text, path string) // receives messages for the host's operator; nil: they are dropped
 	Spans *trace.Fanout           // makes spans of calls; nil: nobody does
-	Day   *daily.Limits           // what calls of models may cost on a day; nil: anything
+
+	Kept
 
 	rt       *runtime.Runtime
 	most     bounds
@@ -48,6 +49,12 @@ type Caller struct {
 
 	offered
 	found
+}
+
+// Kept is what the calls of runs keep in the store.
+type Kept struct {
+	Day     *daily.Limits // what calls of models may cost on a day; nil: anything
+	Content *Content      // of files that calls show; nil: each attempt reads the files, which must stay the same
 }
 
 // found is what agents have called so far, or may call since.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/recipe"
@@ -44,11 +46,12 @@ func (a *app) runsImport() *cobra.Command {
 	}
 }
 
-// importRuns puts the runs of a file into a store: of each its records, and behind them its recipe, which shows that
-// they are complete.
+// importRuns puts the runs of a file into a store: of each its records, and behind them what is in its files, and its
+// recipe, which shows that they are complete.
 func (s *session) importRuns(ctx context.Context, store checkpoint.Store, in *bufio.Reader, name string) error {
 	runs := []string{}
 	var recs []checkpoint.Record
+	var contents [][]byte
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		switch line = bytes.TrimSuffix(line, []byte("\n")); {
@@ -72,6 +75,13 @@ func (s *session) importRuns(ctx context.Context, store checkpoint.Store, in *bu
 			recs = append(recs, rec)
 			continue
 		}
+		if content, isFile, err := fileOf(rec, line); isFile {
+			if err != nil {
+				return invalidExport("%s:%d: %w", name, n, err)
+			}
+			contents = append(contents, content)
+			continue
+		}
 		sum, err := checkpoint.Fold("", recs[:1])
 		var definition json.RawMessage
 		if err == nil {
@@ -89,9 +99,39 @@ func (s *session) importRuns(ctx context.Context, store checkpoint.Store, in *bu
 		case err != nil:
 			return s.fail(sum.ID, err)
 		}
+		if err := keepFiles(ctx, store, sum.ID, contents); err != nil {
+			return s.fail(sum.ID, err)
+		}
 		s.warnOpen(&sum)
-		runs, recs = append(runs, sum.ID), nil
+		runs, recs, contents = append(runs, sum.ID), nil, nil
 	}
+}
+
+// fileOf reads the line of a file; false: it is of something else.
+func fileOf(rec checkpoint.Record, line []byte) (content []byte, isFile bool, err error) {
+	d, err := checkpoint.ParseDocumentLine(exported, "", line)
+	if err != nil {
+		return nil, false, nil
+	}
+	content, err = base64.StdEncoding.DecodeString(d.Text)
+	if err != nil || files.Sum(content) != d.Name {
+		err = fmt.Errorf("file %s: its content has changed", rec.Path)
+	}
+	return content, true, err
+}
+
+// keepFiles puts what is in the files of a run into a store.
+func keepFiles(ctx context.Context, store checkpoint.Store, run string, contents [][]byte) error {
+	docs, ok := store.(checkpoint.Documents)
+	if !ok {
+		return nil
+	}
+	for _, content := range contents {
+		if _, err := files.Put(ctx, docs, run, content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // definitionOf reads the line of a recipe, and checks that it is the one of the digest: a store keeps one for all runs.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/checkpoint/state"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/clock"
@@ -56,11 +57,15 @@ func (a *app) runsPrune() *cobra.Command {
 					return s.fail("", fmt.Errorf("%d runs removed, then: %w", n, err))
 				}
 				expired, err := pruneState(ctx, store)
+				went := 0
+				if err == nil {
+					went, err = pruneFiles(ctx, store)
+				}
 				if err != nil {
 					return s.fail("", fmt.Errorf("%d runs removed, then: %w", n, err))
 				}
 				if a.output != "human" {
-					return a.printJSON(map[string]int{"removed": n, "expiredState": expired})
+					return a.printJSON(map[string]int{"removed": n, "expiredState": expired, "files": went})
 				}
 				fmt.Fprintf(a.stdout, "%d removed\n", n)
 				if expired > 0 {
@@ -84,6 +89,15 @@ func pruneState(ctx context.Context, store checkpoint.Store) (int, error) {
 		return 0, nil
 	}
 	return state.DeleteExpired(ctx, kept)
+}
+
+// pruneFiles removes what was in the files of runs that are gone.
+func pruneFiles(ctx context.Context, store checkpoint.Store) (int, error) {
+	kept, ok := store.(files.Store)
+	if !ok {
+		return 0, nil
+	}
+	return files.DeleteUnused(ctx, kept)
 }
 
 // pruneLabelled is Prune for the runs that have all of some labels.

@@ -414,6 +414,9 @@ func (s *server) prune(ctx context.Context) {
 		if err == nil {
 			_, err = s.store.Prune(ctx, now.Add(-s.conf.Retention))
 		}
+		if err == nil {
+			_, err = pruneFiles(ctx, s.store)
+		}
 		if err != nil && ctx.Err() == nil {
 			s.warn("old runs are not removed: " + err.Error())
 		}

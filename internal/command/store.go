@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
@@ -191,6 +192,9 @@ func (c *copies) documents(ctx context.Context, from, to checkpoint.Store) error
 		return err
 	}
 	for _, collection := range collections {
+		if files.Is(collection) {
+			continue
+		}
 		there, err := takes.Documents(ctx, collection)
 		if err != nil {
 			return err
@@ -212,7 +216,14 @@ func (c *copies) documents(ctx context.Context, from, to checkpoint.Store) error
 			c.Documents++
 		}
 	}
-	return nil
+	keeps, ok := from.(files.Store)
+	kept, ok2 := to.(files.Store)
+	if !ok || !ok2 {
+		return nil
+	}
+	n, err := files.Copy(ctx, keeps, kept)
+	c.Documents += n
+	return err
 }
 
 func (s *session) printCopies(done *copies) error {

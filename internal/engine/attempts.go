@@ -65,8 +65,8 @@ const dayOver = "limit.day"
 // unmade reports whether an attempt was not made because of its Bad: a hook, a file that it shows, or a limit of a day.
 func unmade(bad error) bool {
 	known, ok := errors.AsType[*runtime.Error](bad)
-	return ok && slices.Contains([]string{"hook.denied", "file.changed", "file.unreadable",
-		string(diagnostics.CodeNoFiles), dayOver, "limit.tooLow"}, known.Code)
+	return ok && slices.Contains([]string{"hook.denied", "file.changed", "file.unreadable", "file.type", "file.gone",
+		string(diagnostics.CodeNoFiles), string(diagnostics.CodeModelOption), dayOver, "limit.tooLow"}, known.Code)
 }
 
 // waitsForDay reports whether a call that was not made for want of money waits until there is more.

@@ -81,6 +81,7 @@ type Result struct {
 	Response *runtime.Response
 	Reply    *agents.Reply   // of what only agents call; its Err is not used. nil: nothing came
 	Files    []journal.File  // of a call that looks
+	Pictures []runtime.File  // in the Output of a tool that an agent calls, kept beside the journal
 	Spent    []runtime.Spent // of models that a retriever asked, whatever became of the attempt
 
 	// Err is why the attempt failed: a [*resume.Suspension] if the call waits, a [*PanicError], or what

@@ -23,10 +23,10 @@ func (p *pending) shown() *runtime.Request {
 	return &runtime.Request{Messages: append(asMessages(t.Before), runtime.Message{Files: t.Files})}
 }
 
-// showsLocal reports whether local files go with a request.
+// showsLocal reports whether local files, or those that tools returned, go with a request.
 func showsLocal(req *runtime.Request) bool {
 	return req != nil && slices.ContainsFunc(req.Messages, func(m runtime.Message) bool {
-		return slices.ContainsFunc(m.Files, func(f runtime.File) bool { return value.IsPath(f.URL) })
+		return slices.ContainsFunc(m.Files, func(f runtime.File) bool { return f.SHA256 != "" || value.IsPath(f.URL) })
 	})
 }
 

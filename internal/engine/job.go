@@ -176,6 +176,7 @@ func (a *agent) returned(r *Run, p *pending, res Result) {
 		if reply.Output = res.Text; res.Output != nil {
 			reply.Output, err = value.JSON(res.Output)
 		}
+		reply.Files = res.Pictures
 	}
 	reply.Err = err
 	a.reply(r, p, reply)

@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -87,6 +88,9 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 			err = begin(r, s, inputs, run, unknown)
 		}
 		if err != nil {
+			return err
+		}
+		if err := r.Caller.Content.Share(r.Context(), past.Files(x.past.Last)); err != nil {
 			return err
 		}
 		stands := standing(p, digests, x.past.Steps(was), x.past.Undone, atStep)

@@ -182,6 +182,7 @@ func newRun(ctx context.Context, spec *Spec) *Run {
 func (r *Run) Bind() error {
 	c, err := call.Bind(r.ctx, r.spec.Program, r.spec.Runtime)
 	c.RunID, c.Warn = r.ID, r.warnOf
+	c.Content = call.NewContent(r.spec.Runtime.Store, r.ID)
 	if r.sinks != nil {
 		c.Live, c.Spans = func(e trace.Event) { r.sinks.Emit(e, nil) }, r.sinks
 	}

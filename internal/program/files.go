@@ -25,8 +25,15 @@ func (s *stepCompiler) needFiles(with *recipe.Value, models ...string) {
 		}
 		for _, item := range f.Value.List {
 			text, _ := item.Scalar.(string)
-			if value.IsPath(text) && !value.HoldsExpression(text) {
+			if value.HoldsExpression(text) {
+				continue
+			}
+			if value.IsPath(text) {
 				s.need(usePort, FilesPort, item.Pos, s.path())
+			} else if media, err := value.FileType(text); err == nil {
+				for _, model := range models {
+					s.need(useOption, "files:"+media+" "+model, item.Pos, s.path())
+				}
 			}
 		}
 	}

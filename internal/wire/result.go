@@ -28,6 +28,7 @@ type Result struct {
 	Lost     bool              `json:"lost,omitempty"`
 	Yield    bool              `json:"yield,omitempty"`
 	Files    []journal.File    `json:"files,omitempty"`
+	Pictures []runtime.File    `json:"pictures,omitempty"`
 	Spent    []runtime.Spent   `json:"spent,omitempty"`
 	Found    []Finding         `json:"found,omitempty"`
 	Told     []told            `json:"told,omitempty"`
@@ -58,7 +59,8 @@ type told struct {
 func ResultOf(res *engine.Result) *Result {
 	w := &Result{Size: res.Extent.Bytes, Weight: res.Extent.Weight, Response: shown(res.Response),
 		Reply: replyOf(res.Reply), Err: FaultOf(res.Err), Bad: FaultOf(res.Bad), Left: res.Left, Lost: res.Lost,
-		Yield: res.Yield, Files: res.Files, Spent: res.Spent, Found: FindingsOf(res.Found), Output: ValueOf(res.Output)}
+		Yield: res.Yield, Files: res.Files, Pictures: res.Pictures, Spent: res.Spent, Found: FindingsOf(res.Found),
+		Output: ValueOf(res.Output)}
 	if v, err := value.Decode(res.Text); err == nil {
 		w.Output = &Value{v}
 	}
@@ -111,7 +113,7 @@ func (w *Result) Restore() *engine.Result {
 	Empties(w)
 	res := &engine.Result{Extent: value.Extent{Bytes: max(0, w.Size), Weight: w.Weight}, Response: w.Response,
 		Err: w.Err.Restore(), Bad: w.Bad.Restore(), Left: w.Left, Lost: w.Lost, Yield: w.Yield, Files: w.Files,
-		Spent: w.Spent, Found: ListOf(w.Found)}
+		Pictures: w.Pictures, Spent: w.Spent, Found: ListOf(w.Found)}
 	if w.Output != nil {
 		res.Output = w.Output.V
 	}

@@ -172,6 +172,7 @@ func TestResults(t *testing.T) {
 	for name, res := range map[string]*engine.Result{
 		"an output":  {Output: map[string]any{"n": int64(1), "f": 2.5, "none": nil}, Extent: value.Extent{Bytes: 7, Weight: 9}},
 		"files":      {Files: []journal.File{{Path: "a.png", SHA256: "00", MediaType: "image/png", Bytes: 1}}},
+		"pictures":   {Pictures: []runtime.File{{URL: "t.png", MediaType: "image/png", SHA256: "00", Bytes: 1}}},
 		"yield":      {Yield: true},
 		"lost, left": {Lost: true, Left: true, Spent: []runtime.Spent{{Name: "m", Usage: runtime.Usage{InputTokens: 3}}}},
 		"a response": {Response: &runtime.Response{Text: "hi", Finish: runtime.FinishStop,

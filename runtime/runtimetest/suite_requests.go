@@ -2,6 +2,7 @@ package runtimetest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -81,7 +82,7 @@ func (s *suite) testRequests(t *testing.T) {
 	t.Run("later instructions", func(t *testing.T) { // where they stand is up to the adapter
 		asked := s.asks(t, &runtime.Request{Messages: []runtime.Message{system("Be brief."), says(runtime.User, "Hi"),
 			says(runtime.Assistant, "Hello."), system("She likes tea."), says(runtime.User, "Bye")}})
-		if all := fmt.Sprintf("%q %q", asked.System, asked.Messages); !strings.Contains(all, "She likes tea.") {
+		if all := fmt.Sprintf("%q %+v", asked.System, asked.Messages); !strings.Contains(all, "She likes tea.") {
 			t.Errorf("they were lost: %s", all)
 		}
 	})
@@ -164,9 +165,13 @@ func (s *suite) testOptions(t *testing.T) {
 			}
 		})
 	}
-	if !slices.Contains(takes, "files") {
-		return
+	if slices.Contains(takes, "files") {
+		s.testFiles(t)
 	}
+}
+
+// testFiles shows the model images.
+func (s *suite) testFiles(t *testing.T) {
 	t.Run("an image", func(t *testing.T) {
 		image := runtime.File{URL: "data:image/gif;base64,R0lGODlh", MediaType: "image/gif"}
 		asked := s.asks(t, &runtime.Request{Messages: []runtime.Message{
@@ -174,6 +179,34 @@ func (s *suite) testOptions(t *testing.T) {
 		want := []runtime.File{image, image}
 		if got := asked.Messages[0]; !strings.Contains(got.Text, "What is it?") || !slices.Equal(got.Files, want) {
 			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("an image of 10 MB", func(t *testing.T) {
+		content := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte{0, 127, 128, 255, '"'}, 2_000_000)...)
+		url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(content)
+		image := runtime.File{URL: url, MediaType: "image/png"}
+		asked := s.asks(t, &runtime.Request{Messages: []runtime.Message{
+			{Role: runtime.User, Text: "What is it?", Files: []runtime.File{image}}}})
+		if got := asked.Messages[0]; !slices.Equal(got.Files, []runtime.File{image}) {
+			t.Errorf("%d files came, or others, with %q", len(got.Files), got.Text)
+		}
+	})
+	t.Run("an image of a result", func(t *testing.T) {
+		image := runtime.File{URL: "data:image/gif;base64,R0lGODlh", MediaType: "image/gif"}
+		asked := s.asks(t, &runtime.Request{Tools: []runtime.ToolSpec{lookup}, Messages: []runtime.Message{
+			{Role: runtime.User, Text: "Look."},
+			{Role: runtime.Assistant, ToolCalls: []runtime.ToolCall{call("c1", lookup.Name, `{"id":7}`)}},
+			{Role: runtime.ToolRole, ToolCallID: "c1", Text: "Her picture.", Files: []runtime.File{image}}}})
+		i := slices.IndexFunc(asked.Messages, func(m runtime.Message) bool { return m.Role == runtime.ToolRole })
+		if i < 0 || !strings.Contains(asked.Messages[i].Text, "Her picture.") {
+			t.Fatalf("got %+v", asked.Messages)
+		}
+		var files []runtime.File // with the result, or behind it
+		for _, m := range asked.Messages[i:] {
+			files = append(files, m.Files...)
+		}
+		if !slices.Equal(files, []runtime.File{image}) {
+			t.Errorf("got %+v", asked.Messages)
 		}
 	})
 }

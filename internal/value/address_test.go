@@ -1,11 +1,11 @@
-package builtin
+package value
 
 import (
 	"net/netip"
 	"testing"
 )
 
-func TestPublic(t *testing.T) {
+func TestIsPublic(t *testing.T) {
 	for _, tt := range []struct {
 		ip   string
 		want bool
@@ -51,8 +51,8 @@ func TestPublic(t *testing.T) {
 		{"ff02::1", false},
 		{"2001:db8::1", false},
 	} {
-		if got := public(netip.MustParseAddr(tt.ip)); got != tt.want {
-			t.Errorf("public(%s) = %t, want %t", tt.ip, got, tt.want)
+		if got := IsPublic(netip.MustParseAddr(tt.ip)); got != tt.want {
+			t.Errorf("IsPublic(%s) = %t, want %t", tt.ip, got, tt.want)
 		}
 	}
 }

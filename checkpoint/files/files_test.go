@@ -1,0 +1,269 @@
+package files_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/files"
+)
+
+// What a run has shown a model, kept for as long as the run is.
+func Example() {
+	ctx, store := context.Background(), &checkpoint.Memory{}
+	lease, err := store.Create(ctx, checkpoint.Run{ID: "r1", Recipe: "receipts", Digest: "d", StartedAt: time.Now()}, "me", time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sum, err := files.Put(ctx, store, "r1", []byte("# Price list"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := files.Get(ctx, store, sum)
+	fmt.Println(sum[:8], string(text), err)
+
+	store.Release(ctx, lease)
+	store.Delete(ctx, "r1")
+	fmt.Println(files.DeleteUnused(ctx, store)) // not yet: the run was given it just now
+	// Output:
+	// 4e935ca6 # Price list <nil>
+	// 0 <nil>
+}
+
+// printf hi | sha256sum
+const hi = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4"
+
+func store(t *testing.T, runs ...string) *checkpoint.Memory {
+	t.Helper()
+	s := &checkpoint.Memory{}
+	for _, id := range runs {
+		if _, err := s.Create(t.Context(), checkpoint.Run{ID: id, Recipe: "r", Digest: "d", StartedAt: time.Now()}, "me", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func put(t *testing.T, s *checkpoint.Memory, run, content string) (sum string) {
+	t.Helper()
+	sum, err := files.Put(t.Context(), s, run, []byte(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// holds checks which collections there are, with X for a place.
+func holds(t *testing.T, s *checkpoint.Memory, want ...string) {
+	t.Helper()
+	names, err := s.Collections(t.Context(), "")
+	for i, name := range names {
+		if rest, ok := strings.CutPrefix(name, "content/"); ok {
+			sum, _, _ := strings.Cut(rest, "/")
+			names[i] = "content/" + sum + "/X"
+		}
+	}
+	if diff := cmp.Diff(want, names); err != nil || diff != "" {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+}
+
+func TestContentIsKeptOnce(t *testing.T) {
+	s := store(t, "a", "b")
+	if sum := put(t, s, "a", "hi"); sum != hi || files.Sum([]byte("hi")) != hi {
+		t.Errorf("got %s", sum)
+	}
+	put(t, s, "a", "hi")
+	put(t, s, "b", "hi")
+	holds(t, s, "content/"+hi+"/X", "files/"+hi)
+	if got, err := files.Get(t.Context(), s, hi); err != nil || string(got) != "hi" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := files.Put(t.Context(), s, "a", make([]byte, files.MaxBytes+1)); !errors.Is(err, checkpoint.ErrInvalid) ||
+		!strings.Contains(err.Error(), "20971521 bytes, 20971520 are allowed") {
+		t.Error(err)
+	}
+}
+
+// races is a store in which other processes come first.
+type races struct {
+	*checkpoint.Memory
+	beforeSwap func()
+}
+
+func (r *races) SwapDocument(ctx context.Context, collection, name string, old, text *string) error {
+	if f := r.beforeSwap; f != nil {
+		r.beforeSwap = nil
+		f()
+	}
+	return r.Memory.SwapDocument(ctx, collection, name, old, text)
+}
+
+func TestWritersAtOnce(t *testing.T) {
+	s := store(t, "a", "b")
+	r := &races{Memory: s, beforeSwap: func() { put(t, s, "b", "hi") }}
+	if _, err := files.Put(t.Context(), r, "a", []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, s, "content/"+hi+"/X", "files/"+hi) // that of a is gone again
+	all, err := s.Documents(t.Context(), "files/"+hi)
+	if err != nil || len(all) != 1 || !strings.Contains(all[0].Text, `"runs":["b","a"]`) {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func TestUnusedContentGoes(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		then func(t *testing.T, s *checkpoint.Memory)
+		age  time.Duration
+		want int
+	}{
+		{"a run that is there", nil, time.Hour, 0},
+		{"a run that may come", func(t *testing.T, s *checkpoint.Memory) { remove(t, s, "a") }, time.Minute, 0},
+		{"a run that is gone", func(t *testing.T, s *checkpoint.Memory) { remove(t, s, "a") }, time.Hour, 1},
+		{"one of two", func(t *testing.T, s *checkpoint.Memory) {
+			put(t, s, "b", "hi")
+			remove(t, s, "a")
+		}, time.Hour, 0},
+		{"both", func(t *testing.T, s *checkpoint.Memory) {
+			if err := files.Share(t.Context(), s, "b", hi); err != nil {
+				t.Error(err)
+			}
+			remove(t, s, "a")
+			remove(t, s, "b")
+		}, time.Hour, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := store(t, "a", "b")
+				put(t, s, "a", "hi")
+				if tt.then != nil {
+					tt.then(t, s)
+				}
+				time.Sleep(tt.age)
+				n, err := files.DeleteUnused(t.Context(), s)
+				if n != tt.want || err != nil {
+					t.Errorf("%d went, %v; want %d", n, err, tt.want)
+				}
+				if tt.want == 1 {
+					holds(t, s)
+				} else if got, err := files.Get(t.Context(), s, hi); err != nil || string(got) != "hi" {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+func remove(t *testing.T, s *checkpoint.Memory, run string) {
+	t.Helper()
+	if err := s.Delete(t.Context(), run); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run gets a content while it is being removed: it has it afterwards.
+func TestContentThatIsWantedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := store(t, "a", "b")
+		put(t, s, "a", "hi")
+		remove(t, s, "a")
+		time.Sleep(time.Hour)
+		r := &races{Memory: s, beforeSwap: func() { put(t, s, "b", "hi") }}
+		if n, err := files.DeleteUnused(t.Context(), r); n != 0 || err != nil {
+			t.Errorf("%d went, %v", n, err)
+		}
+		if got, err := files.Get(t.Context(), s, hi); err != nil || string(got) != "hi" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// What a process left that died between two writes goes after a day.
+func TestLostContentGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := store(t, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &races{Memory: s, beforeSwap: cancel}
+		if _, err := files.Put(ctx, dead{r}, "a", []byte("hi")); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		holds(t, s, "content/"+hi+"/X")
+		put(t, s, "a", "hi")
+		for _, want := range []int{0, 1, 0} {
+			if n, err := files.DeleteUnused(t.Context(), s); n != want || err != nil {
+				t.Errorf("%d went, %v; want %d", n, err, want)
+			}
+			time.Sleep(25 * time.Hour)
+		}
+		if got, err := files.Get(t.Context(), s, hi); err != nil || string(got) != "hi" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// dead is a store of a process that can remove nothing any more.
+type dead struct{ *races }
+
+func (dead) DeleteDocuments(context.Context, string) error { return errors.New("it is dead") }
+
+func TestDamagedContent(t *testing.T) {
+	for _, tt := range []struct {
+		name, collection, document, text string
+		want                             error
+	}{
+		{"other bytes", "content", "data", "aG8=", checkpoint.ErrCorrupt},
+		{"no base64", "content", "data", "~", checkpoint.ErrCorrupt},
+		{"no JSON", "files", "runs", "{", checkpoint.ErrCorrupt},
+		{"no place", "files", "runs", "{}", checkpoint.ErrCorrupt},
+		{"another place", "files", "runs", `{"in": "1-x", "runs": ["a"]}`, checkpoint.ErrNotFound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := store(t, "a")
+			put(t, s, "a", "hi")
+			in, err := s.Collections(t.Context(), tt.collection+"/")
+			if err != nil || len(in) != 1 {
+				t.Fatal(in, err)
+			}
+			if err := s.PutDocument(t.Context(), in[0], checkpoint.Document{Name: tt.document, Text: tt.text}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := files.Get(t.Context(), s, hi); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), hi) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestCopy(t *testing.T) {
+	from, to := store(t, "a", "b"), store(t, "b", "c")
+	put(t, from, "a", "only a has it")
+	put(t, from, "b", "hi")
+	put(t, from, "b", "both have it")
+	put(t, to, "c", "both have it")
+	for _, want := range []int{1, 0} {
+		if n, err := files.Copy(t.Context(), from, to); n != want || err != nil {
+			t.Errorf("%d copied, %v; want %d", n, err, want)
+		}
+	}
+	for content, want := range map[string]error{"only a has it": checkpoint.ErrNotFound, "hi": nil, "both have it": nil} {
+		got, err := files.Get(t.Context(), to, files.Sum([]byte(content)))
+		if !errors.Is(err, want) || want == nil && !bytes.Equal(got, []byte(content)) {
+			t.Errorf("%s: %q, %v", content, got, err)
+		}
+	}
+	all, err := to.Documents(t.Context(), "files/"+files.Sum([]byte("both have it")))
+	if err != nil || len(all) != 1 || !strings.Contains(all[0].Text, `"runs":["c","b"]`) {
+		t.Errorf("%v, %v", all, err)
+	}
+}
