@@ -49,13 +49,17 @@ func (m *Model) readEvent(ctx context.Context, a *assembly, data []byte, shown *
 }
 
 // thinking is what a piece of an answer has of the model's thinking, as many endpoints name it. "": nothing.
-func (r *reply) thinking() (text string) {
+func (r *reply) thinking() string {
 	if len(r.Choices) == 0 || r.Choices[0].Delta == nil {
 		return ""
 	}
 	of := r.Choices[0].Delta.extras
 	for _, name := range []string{"reasoning_content", "reasoning"} {
-		if of[name] != nil && json.Unmarshal(of[name], &text) == nil && text != "" { // or it is no text
+		if of[name] == nil {
+			continue
+		}
+		var text string
+		if json.Unmarshal(of[name], &text) == nil && text != "" { // or it is no text
 			return text
 		}
 	}

@@ -119,6 +119,7 @@ var tables = []struct {
 	{[]string{"LastChunk/memory", "LastChunk/sqlite-full", "LastChunk/sqlite-normal", "LastChunk/postgres"}, "ns/op", ""},
 	{[]string{"Fan"}, "ns/op", ""},
 	{[]string{"Fan"}, "cpu-ns/op", ", of the processor"},
+	{[]string{"Deltas/openai", "Deltas/anthropic", "Turns/openai", "Turns/anthropic"}, "ns/op", ""},
 	{[]string{"Paused/memory", "Paused/sqlite"}, "ns/op", ", all listed"},
 }
 
@@ -152,6 +153,10 @@ var goals = []struct {
 	{"LastChunk", "in memory: at most 1 ms", timeOf("LastChunk/memory/braise")},
 	{"LastChunk", "SQLite, FULL: at most 1 ms", timeOf("LastChunk/sqlite-full/braise")},
 	{"LastChunk", "Postgres: at most 1 ms", timeOf("LastChunk/postgres/braise")},
+	{"Deltas", "chat completions: at most 25 ms", timeOf("Deltas/openai/braise")},
+	{"Deltas", "Anthropic: at most 25 ms", timeOf("Deltas/anthropic/braise")},
+	{"Turns", "chat completions: at most 1 ms", timeOf("Turns/openai/braise")},
+	{"Turns", "Anthropic: at most 1 ms", timeOf("Turns/anthropic/braise")},
 	{"W6", "SQLite, FULL: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/sqlite-full/dbos", "W6/sqlite-full/braise")},
 	{"W6", "SQLite, NORMAL: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/sqlite-normal/dbos", "W6/sqlite-normal/braise")},
 	{"W6", "Postgres: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/postgres/dbos", "W6/postgres/braise")},
