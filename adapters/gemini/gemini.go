@@ -108,7 +108,7 @@ func pathOf(model string) string {
 // rate limit, a failure of the server or a call of a tool that cannot be read, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
 	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, "gcp.gemini"), Model: m.opts.Model,
-		Retry:   endpoint.Retry(),
+		Retry: endpoint.Retry(),
 		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files",
 			"image/*", "audio/*", "video/*", "application/pdf", "text/*"}}
 }
