@@ -154,20 +154,36 @@ func endsObject(data []byte) bool { return bytes.HasSuffix(bytes.TrimRight(data,
 func (r *events) line() ([]byte, error) {
 	r.buf = r.buf[:0]
 	for {
-		c, err := r.in.ReadByte()
-		if err != nil {
+		if _, err := r.in.Peek(1); err != nil { // it waits only if nothing is there
 			return r.buf, err
 		}
-		second := r.cr && c == '\n'
-		r.cr = c == '\r'
-		switch {
-		case second:
-		case c == '\n', c == '\r':
-			return r.buf, nil
-		case int64(len(r.buf)) >= r.max:
-			return nil, errTooLarge
-		default:
-			r.buf = append(r.buf, c)
+		there, _ := r.in.Peek(r.in.Buffered())
+		if second := r.cr && there[0] == '\n'; second {
+			r.cr = false
+			r.in.Discard(1)
+			continue
 		}
+		end := lineEnd(there)
+		if int64(len(r.buf)+end) > r.max {
+			return nil, errTooLarge
+		}
+		r.buf = append(r.buf, there[:end]...)
+		if r.cr = end < len(there) && there[end] == '\r'; end == len(there) {
+			r.in.Discard(end)
+			continue
+		}
+		r.in.Discard(end + 1)
+		return r.buf, nil
 	}
+}
+
+// lineEnd is where the first line feed or carriage return is; without one, the length.
+func lineEnd(text []byte) int {
+	if n := bytes.IndexByte(text, '\n'); n >= 0 {
+		text = text[:n]
+	}
+	if n := bytes.IndexByte(text, '\r'); n >= 0 {
+		return n
+	}
+	return len(text)
 }

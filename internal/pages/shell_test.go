@@ -64,7 +64,7 @@ func newShell(t *testing.T, env ...string) *shell {
 	}
 	_ = w.Close()                                                         // the shell has its own: what it wrote ends with it
 	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // and what it left in the background
-	hang := time.AfterFunc(2*time.Minute, end)
+	hang := time.AfterFunc(10*time.Minute, end)                           // on a busy machine, too
 	t.Cleanup(func() {
 		hang.Stop()
 		end()
