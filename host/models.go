@@ -175,8 +175,8 @@ type endpoint interface {
 // hasEndpoint reports whether an endpoint answers, and not a script.
 func (m Model) hasEndpoint() bool { return m.OpenAI != nil || m.Anthropic != nil || m.Gemini != nil }
 
-// endpoint makes the model of OpenAI, Anthropic or Google, one of which is set. Its calls take no longer than most, if
-// that is not 0.
+// endpoint makes the model of OpenAI, Anthropic or Google, whichever is set. Its calls take no longer than most, unless
+// that is 0.
 func (m Model) endpoint(most time.Duration) (endpoint, error) {
 	switch {
 	case m.Anthropic != nil:

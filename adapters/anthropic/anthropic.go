@@ -9,7 +9,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -183,22 +182,16 @@ var (
 
 // hinted adds what can be done about a refusal.
 func hinted(req *runtime.Request, err error) error {
-	f, ok := errors.AsType[*retry.Failure](err)
-	if !ok {
-		return err
-	}
-	hint := ""
-	switch said := f.Err.Error(); {
-	case f.Status == http.StatusNotFound:
-		hint = "does the model exist, and may the key use it? braise doctor looks it up"
-	case f.Status != http.StatusBadRequest:
-	case req.Schema != nil && refusesFormat.MatchString(said):
-		hint = "json_schema: false of the model in braise.yaml puts the schema into words"
-	case refusesSample.MatchString(said):
-		hint = "newer models take no temperature, top_p or top_k: leave them out"
-	}
-	if hint != "" {
-		f.Err = fmt.Errorf("%w\n  hint: %s", f.Err, hint)
-	}
-	return err
+	return endpoint.Hint(err, func(f *retry.Failure, said string) string {
+		switch {
+		case f.Status == http.StatusNotFound:
+			return "does the model exist, and may the key use it? braise doctor looks it up"
+		case f.Status != http.StatusBadRequest:
+		case req.Schema != nil && refusesFormat.MatchString(said):
+			return "json_schema: false of the model in braise.yaml puts the schema into words"
+		case refusesSample.MatchString(said):
+			return "newer models take no temperature, top_p or top_k: leave them out"
+		}
+		return ""
+	})
 }

@@ -16,9 +16,9 @@ const (
 	later    = "[From the system, not from the user]\n" // before a system message that stands behind others
 	begin    = "Begin."                                 // of the user, where the model would speak first
 	proceed  = "Continue."                              // of the user, where the model would speak last
-	orphaned = "[The result of an earlier tool call]"   // before a result whose call is not there
+	orphaned = "[The result of an earlier tool call]"   // before a result whose call is missing
 	filesOf  = "[The files in the result of %s, above]" // before the files of a result
-	noResult = "(no result)"                            // of a call whose result is not there
+	noResult = "(no result)"                            // of a call whose result is missing
 )
 
 // unsigned is a signature for calls that another model made, or that were made up: the API does not check it.

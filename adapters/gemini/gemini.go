@@ -9,7 +9,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -184,24 +183,18 @@ var (
 
 // hinted adds what can be done about a refusal.
 func hinted(req *runtime.Request, err error) error {
-	f, ok := errors.AsType[*retry.Failure](err)
-	if !ok {
-		return err
-	}
-	hint := ""
-	switch said := f.Err.Error(); {
-	case f.Status == http.StatusNotFound && req.Messages != nil:
-		hint = "does the model exist, and may the key use it? braise doctor looks it up"
-	case f.Status != http.StatusBadRequest:
-	case refusesKey.MatchString(said):
-		hint = "the endpoint does not take the key that api_key gives"
-	case req.Schema != nil && refusesSchema.MatchString(said):
-		hint = "json_schema: false of the model in braise.yaml puts the schema into words"
-	case refusesEffort.MatchString(said):
-		hint = "not every model knows each effort of reasoning; without one it thinks by its default"
-	}
-	if hint != "" {
-		f.Err = fmt.Errorf("%w\n  hint: %s", f.Err, hint)
-	}
-	return err
+	return endpoint.Hint(err, func(f *retry.Failure, said string) string {
+		switch {
+		case f.Status == http.StatusNotFound && req.Messages != nil:
+			return "does the model exist, and may the key use it? braise doctor looks it up"
+		case f.Status != http.StatusBadRequest:
+		case refusesKey.MatchString(said):
+			return "the endpoint does not take the key that api_key gives"
+		case req.Schema != nil && refusesSchema.MatchString(said):
+			return "json_schema: false of the model in braise.yaml puts the schema into words"
+		case refusesEffort.MatchString(said):
+			return "not every model knows each effort of reasoning; without one it thinks by its default"
+		}
+		return ""
+	})
 }

@@ -94,7 +94,7 @@ output: ${{ steps.read.output.text }}
 			case n == turns/2:
 				return answer{parts: append(parts, signed(use("", "human__ask", map[string]any{"question": "Go on?"}))), output: 40}
 			}
-			for i := range 1 + n%3*5 { // up to eleven calls in a turn, of which the first one is signed
+			for i := range 1 + n%3*5 { // up to eleven calls in a turn; the first is signed
 				read := use(fmt.Sprintf("f%d_%d", n, i), "page__read", map[string]any{"page": n*100 + i})
 				if i == 0 {
 					read = signed(read)

@@ -163,7 +163,7 @@ func (s *said) asItCame() json.RawMessage {
 	return raw
 }
 
-// usage has the counts of tokens; nil: it is not there.
+// usage has the counts of tokens; nil: the answer has none.
 type usage struct {
 	Prompt     *endpoint.Count `json:"promptTokenCount"`
 	Cached     *endpoint.Count `json:"cachedContentTokenCount"`

@@ -23,23 +23,25 @@ import (
 //
 // The clocks of the processes should agree to a second: a request counts for so much longer or shorter elsewhere.
 func Share(m runtime.Model, store checkpoint.Documents, name string) {
-	limited, ok := m.(interface{ share(s *shared) })
-	if !ok {
-		return
+	if limited, ok := m.(interface {
+		share(store checkpoint.Documents, name string)
+	}); ok {
+		limited.share(store, name)
 	}
-	if about, ok := m.(runtime.Described); ok {
-		name = fmt.Sprintf("%s %s %s", name, about.Metadata().Provider, about.Metadata().Model)
-	}
-	limited.share(&shared{store: guard.Documented(store), name: name, process: checkpoint.NewOwner()})
 }
 
-func (m model) share(s *shared) {
+func (m model) share(store checkpoint.Documents, name string) {
 	l := m.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.Limits = l.Limits; l.shared == nil {
-		l.shared = s
+	if l.shared != nil { // as for each run but the first
+		return
 	}
+	if described, ok := m.asked.(runtime.Described); ok {
+		about := described.Metadata()
+		name = fmt.Sprintf("%s %s %s", name, about.Provider, about.Model)
+	}
+	l.shared = &shared{Limits: l.Limits, store: guard.Documented(store), name: name, process: checkpoint.NewOwner()}
 }
 
 // collection is where the stores keep what counts toward limits: a document for each model.

@@ -1,10 +1,9 @@
 package openai
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -18,16 +17,14 @@ var (
 
 // hinted adds what can be done about a refusal.
 func (m *Model) hinted(req *runtime.Request, err error) error {
-	f, ok := errors.AsType[*retry.Failure](err)
-	if !ok || f.Status < 400 || f.Reason != "" && f.Reason != retry.ServerError {
-		return err
-	}
-	switch said := f.Err.Error(); {
-	case len(req.Tools) > 0 && refusesTools.MatchString(said):
-		f.Err = fmt.Errorf("%w\n  hint: for a model that calls no tools, give the agent tools: []", f.Err)
-	case m.formatOf(req) != nil && refusesFormat.MatchString(said):
-		f.Err = fmt.Errorf("%w\n  hint: json_schema: false of the model in braise.yaml puts the schema into words",
-			f.Err)
-	}
-	return err
+	return endpoint.Hint(err, func(f *retry.Failure, said string) string {
+		switch {
+		case f.Status < 400 || f.Reason != "" && f.Reason != retry.ServerError:
+		case len(req.Tools) > 0 && refusesTools.MatchString(said):
+			return "for a model that calls no tools, give the agent tools: []"
+		case m.formatOf(req) != nil && refusesFormat.MatchString(said):
+			return "json_schema: false of the model in braise.yaml puts the schema into words"
+		}
+		return ""
+	})
 }

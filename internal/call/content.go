@@ -61,7 +61,7 @@ func (c *Content) put(ctx context.Context, data []byte, secret bool) (string, er
 	return sum, nil
 }
 
-// Share keeps for the run what another run of its store has. What is not there is left out.
+// Share keeps for the run what another run of its store has. What is missing is left out.
 func (c *Content) Share(ctx context.Context, sums []string) error {
 	if c == nil || c.store == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -91,6 +92,19 @@ func retryInfo(details any) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Hint adds a line to a failure that says what can be done about it; hint returns that, or "". said is its message.
+// Other errors stay as they are.
+func Hint(err error, hint func(f *retry.Failure, said string) string) error {
+	f, ok := errors.AsType[*retry.Failure](err)
+	if !ok {
+		return err
+	}
+	if text := hint(f, f.Err.Error()); text != "" {
+		f.Err = fmt.Errorf("%w\n  hint: %s", f.Err, text)
+	}
+	return err
 }
 
 // err is the error of a message about the fault. That a request was too long has a code of its own: an agent that may
