@@ -29,7 +29,7 @@ const (
 	maxTypes     = 20  // that a package outside internal/ exports
 	maxFuncs     = 15  // that it exports, methods aside
 	maxPortTypes = 68  // that package runtime exports, for it has the ports
-	maxDataTypes = 31  // that package checkpoint exports, for it has what stores keep
+	maxDataTypes = 32  // that package checkpoint exports, for it has what stores keep
 	otherLines   = 300 // planned for a package that plannedLines does not have
 )
 
@@ -47,10 +47,10 @@ var plannedLines = map[string]int{
 	"adapters/script":           1262,
 	"adapters/skills":           1200,
 	"agentloop":                 376,
-	"checkpoint":                1775,
+	"checkpoint":                1790,
 	"checkpoint/checkpointtest": 2410,
 	"checkpoint/jsonl":          1250,
-	"checkpoint/postgres":       2072,
+	"checkpoint/postgres":       2100,
 	"checkpoint/sqlite":         1786,
 	"internal/command":          5760,
 	"diagnostics":               680,
@@ -63,10 +63,10 @@ var plannedLines = map[string]int{
 	"internal/execution":        1595,
 	"internal/drawing":          950,
 	"internal/expr":             2862,
-	"internal/guard":            204,
+	"internal/guard":            230,
 	"internal/expr/syntax":      650,
 	"internal/journal":          866,
-	"internal/ledger":           410,
+	"internal/ledger":           420,
 	"internal/local":            1236,
 	"internal/machine":          2200,
 	"internal/otlp":             450,

@@ -100,8 +100,8 @@ var plan = map[string]room{
 
 	"checkpoint/checkpointtest": {"3", "checkpoint checkpoint/files", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},
-	"checkpoint/sqlite":         {"3", "checkpoint", "zombiezen.com/go/sqlite/..."},
-	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
+	"checkpoint/sqlite":         {"3", "checkpoint internal/guard", "zombiezen.com/go/sqlite/..."},
+	"checkpoint/postgres":       {"3", "checkpoint internal/guard", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
 	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/... github.com/prometheus/client_golang/..."},
 	"adapters/anthropic":        {"3", "runtime retry internal/endpoint internal/value", ""},
 	"adapters/gemini":           {"3", "runtime retry internal/endpoint internal/value", ""},

@@ -91,12 +91,12 @@ func (l Lease) Held(now time.Time) bool {
 //
 // A store is made of Begin, Summary.Next and Answer, Record.AppendLine and ParseLine, Fold, Lease.Held or a
 // Clock, and a medium that can replace a little and add a lot in one go. What it can do besides, its optional
-// interfaces say: [Documents], [Querier], [Signals], [Watcher] and [Repairer]; Filter.Match, PauseFilter.Match,
-// Summary.Unanswered and [Watchers] help with them.
+// interfaces say: [Documents], [Querier], [Signals], [Watcher], [Cancellable] and [Repairer]; Filter.Match,
+// PauseFilter.Match, Summary.Unanswered and [Watchers] help with them.
 //
 // A write is atomic and durable when it returns without an error; after an error nothing of it is in
-// the journal, except where the error is of a lost connection: then Load tells. A context that is
-// done before a write begins stops it.
+// the journal, except where the error is of a lost connection, or the context ended while the medium wrote: then Load
+// tells. A context that is done before a write begins stops it.
 //
 // Of several reasons to refuse, the first of this order is the error: ErrClosed, the context's
 // error, ErrNotFound, ErrFenced or ErrBusy, ErrConflict, ErrToken, ErrInvalid (for a record that no
@@ -156,6 +156,17 @@ type Store interface {
 	// Close lets go of what the store holds open. Leases stay as they are. Afterwards every call
 	// fails with ErrClosed, but for Close.
 	Close() error
+}
+
+// Cancellable is an optional interface of a Store whose writes end with their context, whatever the medium does: soon
+// after ctx has ended, Create, Claim, Renew, Release, Append and AnswerPause have returned, and what had begun may
+// still happen. None of them panics or ends its goroutine. Writes of other stores are made on goroutines of their own,
+// to be left behind if need be, which a small write notices.
+type Cancellable interface {
+	Store
+	// Cancellable returns the store itself. A store that embeds another one has its method, but is not what that
+	// returns: it has promised nothing.
+	Cancellable() Store
 }
 
 // Repairer is an optional interface of a Store whose medium can lose the end of the last write.

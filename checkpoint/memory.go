@@ -68,6 +68,9 @@ func (m *Memory) free(runID string) (*memoryRun, error) {
 	return r, nil
 }
 
+// Cancellable implements Cancellable.
+func (m *Memory) Cancellable() Store { return m }
+
 // Create implements Store.
 func (m *Memory) Create(ctx context.Context, run Run, owner string, ttl time.Duration, recs ...Record) (Lease, error) {
 	if err := m.lock(ctx); err != nil {

@@ -175,6 +175,9 @@ func calls(s checkpoint.Store, l checkpoint.Lease, after int64) map[string]func(
 }
 
 func testContexts(h *harness) {
+	if c, ok := h.s.(checkpoint.Cancellable); ok && c.Cancellable() != h.s {
+		h.Error("Cancellable returns another store")
+	}
 	l := h.create("run", opened("p"), minted("p", "one"))
 	done, cancel := context.WithCancel(h.ctx)
 	cancel()

@@ -162,7 +162,7 @@ func (s *Store) attempts(ctx context.Context, lease time.Duration) *attempts {
 	if lease <= 0 {
 		lease = waitAway
 	}
-	return &attempts{ctx: ctx, closed: s.life.Done(), until: time.Now().Add(min(lease, maxWaitAway)), pause: newPause()}
+	return &attempts{ctx: ctx, closed: s.life.Done(), until: time.Now().Add(min(lease, maxWaitAway))}
 }
 
 // newPause returns how long to wait between attempts.
@@ -178,6 +178,9 @@ func (a *attempts) after(err error) bool {
 		return false
 	}
 	a.sent = a.sent || lost.sent
+	if a.pause == nil {
+		a.pause = newPause()
+	}
 	wait := a.pause.NextBackOff()
 	if time.Now().Add(wait).After(a.until) {
 		return false

@@ -47,14 +47,16 @@ type Options struct {
 //
 // An error of a lost connection is any that wraps none of package checkpoint's and none of the context's. A write may
 // or may not have happened then, and its text says so when it had been sent; the store's next call makes a new
-// connection. A statement that was sent does not mind its context any more; it takes at most a minute.
+// connection. A statement that was sent does not mind its context any more: a call whose context ends leaves it behind,
+// and it takes at most a minute.
 type Store struct {
 	pool    *pgxpool.Pool // for all but
-	writer  *pgxpool.Pool // the connection of who has the turn: writes do not stand in line behind reads
+	writer  *pgxpool.Pool // serve's connection: writes do not stand in line behind reads
 	session *session
 	outage  outage
-	turn    chan struct{} // full while somebody writes
 	queue   chan *write
+	singles chan *write     // that are in no group
+	served  chan struct{}   // closed when serve has ended
 	life    context.Context // ended by Close
 	end     context.CancelFunc
 
@@ -116,10 +118,11 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
-	s := &Store{pool: pool, writer: writer, session: session, turn: make(chan struct{}, 1), queue: make(chan *write),
-		ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}
+	s := &Store{pool: pool, writer: writer, session: session, queue: make(chan *write), singles: make(chan *write),
+		served: make(chan struct{}), ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.news.urgent = make(chan struct{}, 1)
+	go s.serve()
 	return s, nil
 }
 
@@ -140,14 +143,22 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
+// Cancellable implements checkpoint.Cancellable.
+func (s *Store) Cancellable() checkpoint.Store { return s }
+
 // Close implements checkpoint.Store. It waits for the calls that have begun.
 func (s *Store) Close() error {
 	s.mu.Lock()
+	first := !s.closed
 	s.closed = true
 	s.mu.Unlock()
 	s.watchers.Close()
 	s.end()
 	s.calls.Wait()
+	if first {
+		close(s.queue)
+	}
+	<-s.served
 	s.news.senders.Wait()
 	s.giveUp()
 	s.writer.Close()

@@ -42,7 +42,10 @@ func (s *Store) remove(ctx context.Context, runs []head) (int, error) {
 	}
 	var n int
 	err := s.write(ctx, runs[0].lease.RunID, deleteSQL, []any{&n}, keys, epochs, owners, untils, seqs)
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // Prune implements checkpoint.Store. The runs that it removes go in groups: after an error some of

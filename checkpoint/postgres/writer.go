@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 )
 
 // write is one statement on its way to the server.
@@ -58,31 +60,44 @@ func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ..
 	return nil
 }
 
-// send executes a statement and returns when it is durable. One caller at a time writes, without a
-// goroutine of its own in between; it takes with it what has queued while the one before was writing.
+// send executes a statement and returns when it is durable. When ctx ends in between, send returns; row is not to be
+// read then, as the server may yet answer.
 func (s *Store) send(ctx context.Context, key, sql string, row []any, args ...any) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	w := &write{key: key, sql: sql, args: args, row: row, done: make(chan error, 1)}
-	queue, group := s.queue, s.group
+	queue := s.queue
 	if sql == signalSQL { // it locks a run of another process, which may signal one of this one's
-		queue, group = nil, func(w *write) []*write { return []*write{w} }
+		queue = s.singles
 	}
 	select {
-	case s.turn <- struct{}{}:
-		s.commit(group(w))
-		<-s.turn
 	case queue <- w:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	err := <-w.done
+	err := guard.Begun(ctx, w.done)
 	// data exception: a NUL in an owner
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") {
 		err = fmt.Errorf("%w: %w", checkpoint.ErrInvalid, err)
 	}
 	return err
+}
+
+// serve makes the writes that are sent until Close, and with one of the queue all that have queued meanwhile.
+func (s *Store) serve() {
+	defer close(s.served)
+	for {
+		select {
+		case w, ok := <-s.queue:
+			if !ok {
+				return
+			}
+			s.commit(s.group(w))
+		case w := <-s.singles:
+			s.commit([]*write{w})
+		}
+	}
 }
 
 // group returns w and what has queued, in the order in which everyone locks runs and documents, so that no two
@@ -111,8 +126,37 @@ func (s *Store) commit(group []*write) {
 		s.giveUp()
 		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
 	}
-	ctx := s.patience
-	err := s.withOne(ctx, s.writer, func(conn *pgx.Conn) error {
+	err := s.transact(s.patience, group)
+	a, gone := errors.AsType[*away](err)
+	switch {
+	case gone && a.sent:
+		// of no context that a caller knows
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			a.err = fmt.Errorf("no answer in time: %v", err)
+		}
+		a.err = fmt.Errorf("the connection was lost, the write may have happened: %w", a.err)
+	case err != nil && !gone && len(group) > 1:
+		s.commit(group[:len(group)/2])
+		s.commit(group[len(group)/2:])
+		return
+	}
+	for _, w := range group {
+		if err == nil && w.refused {
+			w.done <- errRefused
+		} else {
+			w.done <- err
+		}
+	}
+}
+
+// transact makes the writes of a group in one transaction.
+func (s *Store) transact(ctx context.Context, group []*write) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a write: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.withOne(ctx, s.writer, func(conn *pgx.Conn) error {
 		alone, together := split(group)
 		var batch pgx.Batch
 		if s.session.pooled {
@@ -144,26 +188,6 @@ func (s *Store) commit(group []*write) {
 		}
 		return results.Close() // until here, nothing is durable
 	})
-	a, gone := errors.AsType[*away](err)
-	switch {
-	case gone && a.sent:
-		// of no context that a caller knows
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			a.err = fmt.Errorf("no answer in time: %v", err)
-		}
-		a.err = fmt.Errorf("the connection was lost, the write may have happened: %w", a.err)
-	case err != nil && !gone && len(group) > 1:
-		s.commit(group[:len(group)/2])
-		s.commit(group[len(group)/2:])
-		return
-	}
-	for _, w := range group {
-		if err == nil && w.refused {
-			w.done <- errRefused
-		} else {
-			w.done <- err
-		}
-	}
 }
 
 // split takes a group apart: mere appends, one for each run, cost the server much less as one statement.

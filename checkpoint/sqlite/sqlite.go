@@ -44,7 +44,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	closed   bool
-	writing  bool // somebody has the writer
+	writing  bool // somebody has the writer: serve, or who looks for changes of others
 	queue    []*write
 	wake     chan struct{} // has room for one: gives serve the writer
 	finished chan struct{} // closed when serve has ended
@@ -147,20 +147,20 @@ func (s *Store) readOne(ctx context.Context, f func(c *sqlite.Conn) error) error
 // Create implements checkpoint.Store.
 func (s *Store) Create(
 	ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record,
-) (lease checkpoint.Lease, err error) {
+) (checkpoint.Lease, error) {
 	if err := s.begin(ctx); err != nil {
-		return lease, err
+		return checkpoint.Lease{}, err
 	}
 	sum, recs, err := checkpoint.Begin(run, recs)
 	if err != nil {
-		return lease, err
+		return checkpoint.Lease{}, err
 	}
-	deepen()
 	lines := encode(0, recs)
 	summary, err := summaryLine(sum)
 	if err != nil {
-		return lease, err
+		return checkpoint.Lease{}, err
 	}
+	var lease checkpoint.Lease
 	err = s.write(ctx, func(w *writer) error {
 		lease = s.clock.Give(run.ID, owner, 1, ttl)
 		return w.create(&entry{lease: lease, sum: sum}, created{run, recs, summary, lines})
@@ -208,8 +208,9 @@ func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 // lease replaces a run's lease by what next says.
 func (s *Store) lease(
 	ctx context.Context, next func(*writer) (*entry, checkpoint.Lease, error),
-) (l checkpoint.Lease, err error) {
-	err = s.write(ctx, func(w *writer) error {
+) (checkpoint.Lease, error) {
+	var l checkpoint.Lease
+	err := s.write(ctx, func(w *writer) error {
 		e, now, err := next(w)
 		if err == nil {
 			err = w.setLease(e, now)
@@ -243,7 +244,6 @@ func (s *Store) append(
 	ctx context.Context, l checkpoint.Lease, after int64, recs []checkpoint.Record,
 	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error),
 ) error {
-	deepen()
 	lines := encode(after, recs) // before the turn of this write, as others wait for that
 	return s.write(ctx, func(w *writer) error {
 		e, err := w.leased(l)
@@ -326,6 +326,9 @@ func (s *Store) Definition(ctx context.Context, digest string) (def json.RawMess
 	})
 	return def, err
 }
+
+// Cancellable implements checkpoint.Cancellable.
+func (s *Store) Cancellable() checkpoint.Store { return s }
 
 // Close implements checkpoint.Store. It waits for the writes that have been asked for, and stops reads.
 func (s *Store) Close() error {

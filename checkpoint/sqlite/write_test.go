@@ -200,6 +200,57 @@ func TestContextInTheQueue(t *testing.T) {
 	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "b")), nil)
 }
 
+// A write that the medium holds up is left behind when its context ends, and one behind it too. The first may still
+// happen.
+func TestContextOfWhatHasBegun(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "runs.db"), nil)
+	l := create(t, s, "run", 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, free, errs := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		errs <- s.write(ctx, func(w *writer) error {
+			close(begun)
+			<-free
+			return w.exec("UPDATE runs SET recipe = 'late'")
+		})
+	}()
+	<-begun
+	cancel()
+	err := <-errs
+	if want(t, "write", err, context.Canceled); !strings.Contains(err.Error(), "may still happen") {
+		t.Errorf("write: %v", err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	want(t, "Append", s.Append(soon, l, 1, note(t, "a")), context.DeadlineExceeded)
+	close(free)
+	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "b")), nil)
+	text := ""
+	if err := s.read(t.Context(), func(c *sqlite.Conn) error {
+		return query(c, func(stmt *sqlite.Stmt) error { text = stmt.ColumnText(0); return nil }, "SELECT recipe FROM runs")
+	}); err != nil || text != "late" {
+		t.Errorf("the write that was left behind: %q (%v)", text, err)
+	}
+}
+
+// A panic in a write is its error, and undoes nothing of the others.
+func TestPanic(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "runs.db"), nil)
+	l := create(t, s, "run", 0)
+	release := hold(t, s)
+	panicked, appended := make(chan error, 1), make(chan error, 1)
+	go func() { appended <- s.Append(t.Context(), l, 1, note(t, "a")) }()
+	queued(s, 1)
+	go func() { panicked <- s.write(t.Context(), func(*writer) error { panic("it is broken") }) }()
+	queued(s, 2)
+	release()
+	if err := <-panicked; err == nil || !strings.Contains(err.Error(), "panic in a write: it is broken") {
+		t.Errorf("write: %v", err)
+	}
+	want(t, "Append", <-appended, nil)
+	want(t, "Append", s.Append(t.Context(), l, 2, note(t, "b")), nil)
+}
+
 // Close lets the writes be made that have been asked for.
 func TestCloseWaits(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

@@ -4,29 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 )
 
 // write is a change of the file that waits for its turn.
 type write struct {
 	do    func(*writer) error // may be called again, after all that it did was undone
-	taken atomic.Bool         // by the writer, or by a caller that waits no longer
+	taken atomic.Bool         // by the writer, or by its caller, who no longer wants it
 	begun bool                // it was the writer
 	err   error
 	done  chan error // has room for one
 }
 
 // write has the writer call do within a transaction, and returns when that is committed. do either
-// changes nothing and returns a refusal, or any other error when the file failed.
-//
-// Only one goroutine at a time has the writer: a caller who finds it idle, for the one write that it
-// brings, or serve, for all that came meanwhile.
+// changes nothing and returns a refusal, or any other error when the file failed. When ctx ends in between, write
+// returns, and do may be called later: it must not change what its caller reads after an error.
 func (s *Store) write(ctx context.Context, do func(*writer) error) error {
 	one := &write{do: do, done: make(chan error, 1)}
 	s.mu.Lock()
@@ -34,32 +33,21 @@ func (s *Store) write(ctx context.Context, do func(*writer) error) error {
 		s.mu.Unlock()
 		return err
 	}
-	idle := !s.writing
-	if s.writing = true; !idle {
-		s.queue = append(s.queue, one)
+	s.queue = append(s.queue, one)
+	if !s.writing {
+		s.writing = true
+		s.wake <- struct{}{}
 	}
 	s.mu.Unlock()
-	if idle {
-		committed := s.writer.lock(0) == nil
-		if committed {
-			s.writer.commit([]*write{one})
-		}
-		s.mu.Lock()
-		if !committed { // then wait in the queue, where a context can end it
-			s.queue = append(s.queue, one)
-		}
-		s.pass()
-		s.mu.Unlock()
-	}
 	select {
 	case err := <-one.done:
 		return err
 	case <-ctx.Done():
-		if one.taken.CompareAndSwap(false, true) {
-			return fmt.Errorf("sqlite store: %w", ctx.Err())
-		}
-		return <-one.done
 	}
+	if one.taken.CompareAndSwap(false, true) {
+		return fmt.Errorf("sqlite store: %w", ctx.Err())
+	}
+	return guard.Begun(ctx, one.done)
 }
 
 // pass gives the writer to serve if there are writes in the queue, or ends the work.
@@ -202,6 +190,9 @@ func (w *writer) failed(err error) error {
 func (w *writer) transact(batch []*write) (err error) {
 	w.touched, w.changed = w.touched[:0], w.changed[:0]
 	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a write: %v\n%s", p, debug.Stack())
+		}
 		if err != nil {
 			clear(w.known)
 			rollBack(w.conn)
@@ -372,15 +363,6 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 // same reports whether two lists are one and the same. Those of a summary are never changed, only replaced.
 func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
-// deepen gives the goroutine the stack that a write needs, in one step. Stores are called on fresh goroutines,
-// whose stacks would grow within the write in several steps, each of which copies all frames: a tenth of an append.
-//
-//go:noinline
-func deepen() {
-	var room [12 << 10]byte
-	runtime.KeepAlive(&room)
 }
 
 // encode returns the row of an append behind the record with the number after.

@@ -43,20 +43,39 @@ func Port[T any](
 		r.value, r.err = f()
 		returned = true
 	}()
+	r, ok := Settled(ctx, done)
+	if !ok {
+		r.err = failed(category, code, "%s ignored its context and was left behind: %w", what, context.Cause(ctx))
+	}
+	return r.value, r.err
+}
+
+// Settled returns what comes from done. When ctx has ended, it waits for SettleTime at most: ok says whether anything
+// has come.
+func Settled[T any](ctx context.Context, done <-chan T) (r T, ok bool) {
 	select {
 	case r := <-done:
-		return r.value, r.err
+		return r, true
 	case <-ctx.Done():
 	}
 	settle := time.NewTimer(SettleTime)
 	defer settle.Stop()
 	select {
 	case r := <-done:
-		return r.value, r.err
+		return r, true
 	case <-settle.C:
-		var none T
-		return none, failed(category, code, "%s ignored its context and was left behind: %w", what, context.Cause(ctx))
+		return r, false
 	}
+}
+
+// Begun waits for a write that a [checkpoint.Cancellable] store has begun, and that says by done how it went. After
+// ctx has ended it is left behind.
+func Begun(ctx context.Context, done <-chan error) error {
+	err, ok := Settled(ctx, done)
+	if !ok {
+		err = fmt.Errorf("a write does not end and was left behind, it may still happen: %w", context.Cause(ctx))
+	}
+	return err
 }
 
 // failed returns the error of a call of a port that did not return.
@@ -69,6 +88,20 @@ func failed(category runtime.Category, code, format string, args ...any) error {
 func Store[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTime)
 	defer cancel()
+	return unlimited(ctx, func() (T, error) { return f(ctx) })
+}
+
+// Write is Store for a write of s. It spares a [checkpoint.Cancellable] store the goroutine, and a ctx that ends within
+// a minute another timer: each is a tenth of a small write.
+func Write[T any](ctx context.Context, s checkpoint.Store, f func(context.Context) (T, error)) (T, error) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > StoreTime {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, StoreTime)
+		defer cancel()
+	}
+	if c, ok := s.(checkpoint.Cancellable); ok && c.Cancellable() == s {
+		return f(ctx)
+	}
 	return unlimited(ctx, func() (T, error) { return f(ctx) })
 }
 

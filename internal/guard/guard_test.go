@@ -166,3 +166,42 @@ func callMethod(ctx context.Context, m reflect.Value) error {
 	err, _ := out[len(out)-1].Interface().(error)
 	return err
 }
+
+// stuck is a store that says it is cancellable, as the one that it embeds is.
+type stuck struct {
+	*checkpoint.Memory
+	free chan struct{}
+}
+
+func (s *stuck) Append(context.Context, checkpoint.Lease, int64, ...checkpoint.Record) error {
+	<-s.free
+	return nil
+}
+
+// A write of a store is guarded, unless the store itself promises to need no guard.
+func TestWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{new(checkpoint.Memory), make(chan struct{})}
+		defer close(s.free)
+		hung := func(ctx context.Context) (any, error) { return nil, s.Append(ctx, checkpoint.Lease{}, 0) }
+		began := time.Now()
+		_, err := guard.Write(t.Context(), s, hung)
+		if err == nil || !strings.Contains(err.Error(), "was left behind") {
+			t.Errorf("a store that embeds another one: %v", err)
+		}
+		if took := time.Since(began); took != guard.StoreTime+guard.SettleTime {
+			t.Errorf("it took %v", took)
+		}
+	})
+	defer func() {
+		if p := recover(); p != "here" {
+			t.Errorf("%v, want the panic of a call that is not guarded", p)
+		}
+	}()
+	_, _ = guard.Write(t.Context(), new(checkpoint.Memory), func(ctx context.Context) (any, error) {
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > guard.StoreTime {
+			t.Errorf("the call ends at %v", end)
+		}
+		panic("here")
+	})
+}

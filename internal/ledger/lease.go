@@ -29,7 +29,7 @@ type lease struct {
 func (l *Ledger) Claim(ctx context.Context) error {
 	failpoint.Reached(failpoint.BeforeClaim)
 	asked := time.Now()
-	held, err := guard.Store(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
+	held, err := guard.Write(ctx, l.Store, func(ctx context.Context) (checkpoint.Lease, error) {
 		return l.Store.Claim(ctx, l.Run.ID, Owner(), LeaseTime)
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *Ledger) Renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LeaseTime/3)
 	defer cancel()
 	asked := time.Now()
-	next, err := guard.Store(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
+	next, err := guard.Write(ctx, l.Store, func(ctx context.Context) (checkpoint.Lease, error) {
 		return l.Store.Renew(ctx, l.Lease(), LeaseTime)
 	})
 	if err == nil {
@@ -94,6 +94,10 @@ func (l *Ledger) Lease() checkpoint.Lease {
 
 // Release gives the run back, if this process holds it. Of what remains then, the store keeps a lease that expires.
 func (l *Ledger) Release(ctx context.Context) error {
+	if l.patience != nil {
+		l.giveUp()
+		l.patience = nil
+	}
 	if !l.Held() {
 		return nil
 	}
@@ -102,9 +106,10 @@ func (l *Ledger) Release(ctx context.Context) error {
 	failpoint.Reached(failpoint.BeforeRelease)
 	defer failpoint.Reached(failpoint.AfterRelease)
 	release := func(ctx context.Context) (any, error) { return nil, l.Store.Release(ctx, l.Lease()) }
-	_, err := guard.Store(ctx, release)
+	_, err := guard.Write(ctx, l.Store, release)
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && ctx.Err() == nil {
-		_, err = guard.Store(ctx, release) // a connection may have been lost; if it was released, it is fenced now
+		// A connection may have been lost; if the run was released, it is fenced now.
+		_, err = guard.Write(ctx, l.Store, release)
 	}
 	l.mu.Lock()
 	l.renewed = time.Time{}
