@@ -33,7 +33,7 @@ func testFiles(h *harness) {
 			h.Fatalf("Put: %.10s, %v", got, err)
 		}
 	}
-	once := func(want int) (place string) {
+	once := func(want int) {
 		h.Helper()
 		others, err := s.Collections(h.ctx, "content/"+files.Sum(small)+"/")
 		if err != nil || len(others) != 1 {
@@ -44,12 +44,8 @@ func testFiles(h *harness) {
 		if len(places) != want {
 			h.Fatalf("the file is kept %d times, want %d", len(places), want)
 		}
-		if want == 0 {
-			return ""
-		}
-		return places[0][len("content/"+sum+"/"):]
 	}
-	place := once(1)
+	once(1)
 	there := h.s
 	if h.opts.Reopen != nil {
 		there = h.other().s
@@ -58,9 +54,13 @@ func testFiles(h *harness) {
 	if err != nil || !bytes.Equal(got, content) {
 		h.Fatalf("Get: %d bytes, %v", len(got), err)
 	}
-	removed := func(want int, runs string) {
+	aged := func(runs ...string) { // as if they had been given the file long ago
+		for _, run := range runs {
+			h.put("files/"+sum, "run "+run, "2020-01-02T03:04:05Z")
+		}
+	}
+	removed := func(want int) {
 		h.Helper()
-		h.put("files/"+sum, "runs", `{"in":"`+place+`","at":"2020-01-02T03:04:05Z","runs":[`+runs+`]}`)
 		n, err := files.DeleteUnused(h.ctx, s)
 		h.want("DeleteUnused", err, nil)
 		once(1 - n)
@@ -68,11 +68,16 @@ func testFiles(h *harness) {
 			h.Fatalf("%d files went, want %d", n, want)
 		}
 	}
-	removed(0, `"a","b"`)
-	removed(0, `"gone","b"`)
-	h.holds("files/"+sum, "runs", `{"in":"`+place+`","at":"2020-01-02T03:04:05Z","runs":["b"]}`)
-	removed(1, `"gone"`)
+	aged("a", "b", "gone")
+	removed(0)
+	if _, ok, err := s.Document(h.ctx, "files/"+sum, "run gone"); ok || err != nil {
+		h.Errorf("the file is still that of a run that is gone, %v", err)
+	}
+	h.want("Delete", h.s.Delete(h.ctx, "a"), nil)
+	removed(0)
+	h.want("Delete", h.s.Delete(h.ctx, "b"), nil)
+	removed(1)
 	_, err = files.Get(h.ctx, s, sum)
 	h.want("Get", err, checkpoint.ErrNotFound)
-	h.want("Share", files.Share(h.ctx, s, "a", sum), checkpoint.ErrNotFound)
+	h.want("Share", files.Share(h.ctx, s, "c", sum), checkpoint.ErrNotFound)
 }

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,26 +31,36 @@ type Store interface {
 	checkpoint.Collections
 }
 
-// The collections of a content, and of what there is to say about it, are named by its SHA-256. A content is put before
-// the document that names the place of it and its runs, and removed after that, and each time it has a place of its
-// own. So one that is being removed is never taken for another one that is being put.
+// What there is to say about a content is a collection named by its SHA-256: the document [where], which names the
+// place of the content, and one document for each run that has it. The content itself has a collection of its own each
+// time it is put, so one that is being removed is never taken for another one that is being put.
+//
+// Two processes that use a content and remove it at the same time see each other, as each writes before it reads. One
+// that uses it writes the document of its run, then reads where the content is, and renames what it finds marked. One
+// that removes it marks where it is, then reads whether a run has it, and removes only what still has its own mark.
 const (
-	about   = "files/"   // and the SHA-256: a collection with the document usedBy
+	about   = "files/"   // and the SHA-256
 	content = "content/" // and the SHA-256, "/", and the place: a collection with the documents below
-	usedBy  = "runs"
+	where   = "place"
 	made    = "made" // comes first, as stores of files read the first document to learn the collection's name
 	data    = "data"
+	ofRun   = "run " // and its ID: a document with the time at which the run was given the content
 )
 
 // unnamed is how long a content may be in the store before a run is named that has it, and fresh how long such a run
 // may not be in the store yet: a run writes its journal before it shows the file.
-var unnamed, fresh = 24 * time.Hour, 5 * time.Minute
+const unnamed, fresh = 24 * time.Hour, 5 * time.Minute
 
-// kept is what there is to say about a content.
-type kept struct {
-	In   string    `json:"in"` // its place
-	At   time.Time `json:"at"` // when the last run was added
-	Runs []string  `json:"runs"`
+// place is where a content is.
+type place struct {
+	In string `json:"in"`
+	// Mark is that of the process which is about to remove the content, each time another one; "": none is.
+	Mark string `json:"mark,omitempty"`
+}
+
+func (p place) text() *string {
+	text, _ := json.Marshal(p) // two strings
+	return new(string(text))
 }
 
 // Sum returns the SHA-256 of a content, in hex: its name in the store.
@@ -67,16 +76,16 @@ func Put(ctx context.Context, store checkpoint.Documents, run string, content []
 		return "", fmt.Errorf("file %s: %w: it has %d bytes, %d are allowed",
 			sum, checkpoint.ErrInvalid, len(content), MaxBytes)
 	}
-	place := ""
-	in, err := use(ctx, store, sum, run, func() (string, error) {
-		if place == "" {
-			place = newPlace()
-			return place, write(ctx, store, sum, place, content)
+	in := ""
+	kept, err := use(ctx, store, sum, run, func() (string, error) {
+		if in != "" {
+			return in, nil
 		}
-		return place, nil
+		in = newID()
+		return in, write(ctx, store, sum, in, content)
 	})
-	if place != "" && place != in { // another process was faster, or nothing came of it
-		err = cmp.Or(err, store.DeleteDocuments(context.WithoutCancel(ctx), collection(sum, place)))
+	if in != "" && in != kept { // another process was faster, or nothing came of it
+		err = cmp.Or(err, store.DeleteDocuments(context.WithoutCancel(ctx), collection(sum, in)))
 	}
 	return sum, err
 }
@@ -90,58 +99,80 @@ func Share(ctx context.Context, store checkpoint.Documents, run, sum string) err
 // use notes that a run has a content, and returns the place of that. put puts one that the store does not have.
 func use(
 	ctx context.Context, store checkpoint.Documents, sum, run string, put func() (string, error),
-) (place string, err error) {
+) (in string, err error) {
+	if err := note(ctx, store, sum, run); err != nil {
+		return "", err
+	}
 	for {
-		k, old, err := read(ctx, store, sum)
-		if err != nil || slices.Contains(k.Runs, run) {
-			return k.In, err
-		}
-		if old == nil {
-			if k.In, err = put(); err != nil {
-				return "", err
-			}
-		}
-		k.At, k.Runs = time.Now().UTC(), append(k.Runs, run)
-		text, err := json.Marshal(k)
+		p, old, err := find(ctx, store, sum)
 		if err != nil {
 			return "", err
 		}
-		err = store.SwapDocument(ctx, about+sum, usedBy, old, new(string(text)))
+		switch {
+		case old == nil:
+			if p.In, err = put(); err != nil {
+				return "", err
+			}
+		case p.Mark == "":
+			return p.In, nil
+		}
+		now := place{In: p.In}
+		err = store.SwapDocument(ctx, about+sum, where, old, now.text())
+		if err == nil {
+			return p.In, nil
+		}
 		if !errors.Is(err, checkpoint.ErrConflict) {
-			return k.In, err
+			return "", err
 		}
 	}
 }
 
-// read returns what there is to say about a content, and the text of that; nil: the store does not have it.
-func read(ctx context.Context, store checkpoint.Documents, sum string) (k kept, text *string, err error) {
-	found, ok, err := store.Document(ctx, about+sum, usedBy)
-	if err != nil || !ok {
-		return k, nil, err
+// note writes down that a run has a content, unless that was done just now. An older note is written again, as it may
+// be about to be removed.
+func note(ctx context.Context, store checkpoint.Documents, sum, run string) error {
+	text, ok, err := store.Document(ctx, about+sum, ofRun+run)
+	if err != nil || ok && age(text) < fresh/2 {
+		return err
 	}
-	if err = json.Unmarshal([]byte(found), &k); err == nil && k.In == "" {
+	return store.PutDocument(ctx, about+sum, checkpoint.Document{Name: ofRun + run, Text: stamp()})
+}
+
+func stamp() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// age returns how long ago a [stamp] was made; one that is damaged is old.
+func age(stamp string) time.Duration {
+	at, _ := time.Parse(time.RFC3339, stamp)
+	return time.Since(at)
+}
+
+// find returns where a content is, and the text of that; nil: the store does not have it.
+func find(ctx context.Context, store checkpoint.Documents, sum string) (p place, text *string, err error) {
+	found, ok, err := store.Document(ctx, about+sum, where)
+	if err != nil || !ok {
+		return p, nil, err
+	}
+	if err = json.Unmarshal([]byte(found), &p); err == nil && p.In == "" {
 		err = errors.New("it has no place")
 	}
 	if err != nil {
-		return kept{}, nil, fmt.Errorf("file %s: %w: %w", sum, checkpoint.ErrCorrupt, err)
+		return place{}, nil, fmt.Errorf("file %s: %w: %w", sum, checkpoint.ErrCorrupt, err)
 	}
-	return k, &found, nil
+	return p, &found, nil
 }
 
-func collection(sum, place string) string { return content + sum + "/" + place }
+func collection(sum, in string) string { return content + sum + "/" + in }
 
-// newPlace returns a place that no other content ever has. It says when that was.
-func newPlace() string {
+// newID returns the name of a place, or a mark, that there never was. It says when that was.
+func newID() string {
 	id := make([]byte, 8)
 	rand.Read(id) // which never fails
 	return strconv.FormatInt(time.Now().Unix(), 10) + "-" + hex.EncodeToString(id)
 }
 
-func write(ctx context.Context, store checkpoint.Documents, sum, place string, content []byte) error {
-	in := collection(sum, place)
-	err := store.PutDocument(ctx, in, checkpoint.Document{Name: made, Text: time.Now().UTC().Format(time.RFC3339)})
+func write(ctx context.Context, store checkpoint.Documents, sum, in string, content []byte) error {
+	err := store.PutDocument(ctx, collection(sum, in), checkpoint.Document{Name: made, Text: stamp()})
 	if err == nil {
-		err = store.PutDocument(ctx, in,
+		err = store.PutDocument(ctx, collection(sum, in),
 			checkpoint.Document{Name: data, Text: base64.StdEncoding.EncodeToString(content)})
 	}
 	return err
@@ -150,14 +181,14 @@ func write(ctx context.Context, store checkpoint.Documents, sum, place string, c
 // Get returns a content. checkpoint.ErrNotFound if the store does not have it, checkpoint.ErrCorrupt if it is not what
 // was put.
 func Get(ctx context.Context, store checkpoint.Documents, sum string) ([]byte, error) {
-	k, old, err := read(ctx, store, sum)
+	p, old, err := find(ctx, store, sum)
 	if err != nil {
 		return nil, err
 	}
 	if old == nil {
 		return nil, gone(sum)
 	}
-	text, ok, err := store.Document(ctx, collection(sum, k.In), data)
+	text, ok, err := store.Document(ctx, collection(sum, p.In), data)
 	if err != nil {
 		return nil, err
 	}
@@ -179,9 +210,9 @@ func gone(sum string) error { return fmt.Errorf("file %s: %w", sum, checkpoint.E
 func DeleteUnused(ctx context.Context, store Store) (n int, err error) {
 	names, err := store.Collections(ctx, about)
 	failed := []error{err}
-	there := map[string]bool{} // runs
+	runs := runs{store, map[string]bool{}}
 	for _, name := range names {
-		went, err := deleteUnused(ctx, store, strings.TrimPrefix(name, about), there)
+		went, err := deleteUnused(ctx, runs, strings.TrimPrefix(name, about))
 		if failed = append(failed, err); went {
 			n++
 		}
@@ -190,56 +221,89 @@ func DeleteUnused(ctx context.Context, store Store) (n int, err error) {
 	return n + went, errors.Join(append(failed, err)...)
 }
 
-// deleteUnused removes a content unless a run has it. there has the runs that are known to be in the store.
-func deleteUnused(ctx context.Context, store Store, sum string, there map[string]bool) (went bool, err error) {
-	k, old, err := read(ctx, store, sum)
-	if err != nil || old == nil || time.Since(k.At) < fresh {
+// deleteUnused removes a content unless a run has it.
+func deleteUnused(ctx context.Context, runs runs, sum string) (went bool, err error) {
+	if used, err := runs.have(ctx, sum); used || err != nil {
 		return false, err
 	}
-	runs := []string{}
-	for _, run := range k.Runs {
-		if _, known := there[run]; !known {
-			_, _, err := store.Load(ctx, run, math.MaxInt64)
-			there[run] = !errors.Is(err, checkpoint.ErrNotFound)
-		}
-		if there[run] {
-			runs = append(runs, run)
-		}
+	p, old, err := find(ctx, runs.Store, sum)
+	if err != nil || old == nil {
+		return false, err
 	}
-	var text *string
-	switch {
-	case len(runs) == len(k.Runs):
-		return false, nil
-	case len(runs) > 0:
-		rest, err := json.Marshal(kept{k.In, k.At, runs})
-		if err != nil {
+	marked := place{p.In, newID()}.text()
+	err = runs.SwapDocument(ctx, about+sum, where, old, marked)
+	if err == nil {
+		if used, err := runs.have(ctx, sum); used || err != nil { // the mark may stay
 			return false, err
 		}
-		text = new(string(rest))
+		err = runs.SwapDocument(ctx, about+sum, where, marked, nil)
 	}
-	switch err := store.SwapDocument(ctx, about+sum, usedBy, old, text); {
-	case errors.Is(err, checkpoint.ErrConflict): // another run has it now
+	if errors.Is(err, checkpoint.ErrConflict) { // a run was given it, or another process removes it
 		return false, nil
-	case err != nil || text != nil:
+	}
+	if err != nil {
 		return false, err
 	}
-	return true, store.DeleteDocuments(ctx, collection(sum, k.In))
+	return true, runs.DeleteDocuments(ctx, collection(sum, p.In))
 }
 
-// deleteLost removes contents that were put by processes which died before they named a run, or while they removed
-// them.
+// runs are those of a store.
+type runs struct {
+	Store
+	known map[string]bool // whether they are there, as far as it was asked
+}
+
+// have reports whether a run has a content. The notes of runs that are gone go.
+func (r runs) have(ctx context.Context, sum string) (used bool, err error) {
+	all, err := r.Documents(ctx, about+sum)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range all {
+		id, ok := strings.CutPrefix(d.Name, ofRun)
+		if !ok {
+			continue
+		}
+		if age(d.Text) < fresh {
+			used = true
+		} else if there, err := r.there(ctx, id); err != nil {
+			return false, err
+		} else if there {
+			used = true
+		} else if err := r.SwapDocument(ctx, about+sum, d.Name, &d.Text, nil); errors.Is(err, checkpoint.ErrConflict) {
+			used = true
+		} else if err != nil {
+			return false, err
+		}
+	}
+	return used, nil
+}
+
+func (r runs) there(ctx context.Context, id string) (there bool, err error) {
+	if there, known := r.known[id]; known {
+		return there, nil
+	}
+	_, _, err = r.Load(ctx, id, math.MaxInt64)
+	if there = !errors.Is(err, checkpoint.ErrNotFound); there && err != nil {
+		return false, err
+	}
+	r.known[id] = there
+	return there, nil
+}
+
+// deleteLost removes contents that were put by processes which died before they said where, or while they removed them.
 func deleteLost(ctx context.Context, store Store) (n int, err error) {
 	names, err := store.Collections(ctx, content)
 	failed := []error{err}
 	for _, name := range names {
-		sum, place, _ := strings.Cut(strings.TrimPrefix(name, content), "/")
-		stamp, _, _ := strings.Cut(place, "-")
-		at, err := strconv.ParseInt(stamp, 10, 64)
+		sum, in, _ := strings.Cut(strings.TrimPrefix(name, content), "/")
+		since, _, _ := strings.Cut(in, "-")
+		at, err := strconv.ParseInt(since, 10, 64)
 		if err != nil || time.Since(time.Unix(at, 0)) < unnamed {
 			continue
 		}
-		k, _, err := read(ctx, store, sum)
-		if err == nil && k.In != place {
+		p, _, err := find(ctx, store, sum)
+		if err == nil && p.In != in {
 			if err = store.DeleteDocuments(ctx, name); err == nil {
 				n++
 			}
@@ -262,12 +326,13 @@ func Copy(ctx context.Context, from, to Store) (n int, err error) {
 	}
 	for _, name := range names {
 		sum := strings.TrimPrefix(name, about)
-		k, _, err := read(ctx, from, sum)
+		all, err := from.Documents(ctx, name)
 		if err != nil {
 			return n, err
 		}
-		for _, run := range k.Runs {
-			if _, _, err := to.Load(ctx, run, math.MaxInt64); errors.Is(err, checkpoint.ErrNotFound) {
+		for _, d := range all {
+			run, ok := strings.CutPrefix(d.Name, ofRun)
+			if _, _, err := to.Load(ctx, run, math.MaxInt64); !ok || errors.Is(err, checkpoint.ErrNotFound) {
 				continue
 			}
 			err := Share(ctx, to, run, sum)
