@@ -560,6 +560,34 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+// A write that has the writer for itself ends with its context, and the next one gets another connection.
+func TestCancelledAlone(t *testing.T) {
+	m := newMedium(t)
+	s := m.open()
+	l := m.create(s, "run")
+	m.exec("BEGIN")
+	m.exec("SELECT * FROM SCHEMA.runs WHERE id = 'run' FOR UPDATE")
+	ctx, cancel := context.WithTimeout(t.Context(), groupTime)
+	done := make(chan error)
+	go func() { done <- s.Append(ctx, l, 1, note("a")) }()
+	m.locked()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may have happened") {
+		t.Errorf("Append: %v, want context.Canceled, and that it may have happened", err)
+	}
+	m.exec("COMMIT")
+	for { // the server may still be at it
+		if err := s.Append(t.Context(), l, 1, note("a")); err == nil || errors.Is(err, checkpoint.ErrConflict) {
+			break
+		} else if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{`{"text":"a"}`}, m.texts(s, "run")); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+}
+
 // locked returns when a write waits for a lock.
 func (m *medium) locked() {
 	for m.column("SELECT pg_stat_clear_snapshot()::text || count(*)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' "+

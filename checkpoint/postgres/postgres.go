@@ -51,16 +51,17 @@ type Options struct {
 // and it takes at most a minute.
 type Store struct {
 	pool    *pgxpool.Pool // for all but
-	writer  *pgxpool.Pool // serve's connection: writes do not stand in line behind reads
+	writer  *pgxpool.Pool // one connection: writes do not stand in line behind reads
 	session *session
 	outage  outage
 	queue   chan *write
 	singles chan *write     // that are in no group
+	turn    chan struct{}   // full while somebody uses writer
 	served  chan struct{}   // closed when serve has ended
 	life    context.Context // ended by Close
 	end     context.CancelFunc
 
-	patience context.Context // of the writer
+	patience context.Context // of serve
 	giveUp   context.CancelFunc
 
 	mu     sync.Mutex
@@ -119,7 +120,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
 	s := &Store{pool: pool, writer: writer, session: session, queue: make(chan *write), singles: make(chan *write),
-		served: make(chan struct{}), ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}
+		turn: make(chan struct{}, 1), served: make(chan struct{}), ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.news.urgent = make(chan struct{}, 1)
 	go s.serve()

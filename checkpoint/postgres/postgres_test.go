@@ -402,7 +402,7 @@ func TestPoison(t *testing.T) {
 			args: []any{l.RunID, l.Epoch, l.Owner, nil, owner, l.Epoch, int64(0)}})
 	}
 	group[7].args[1] = int64(99) // refused
-	s.commit(group)
+	s.commit(t.Context(), group)
 	for i, w := range group {
 		switch err := <-w.done; {
 		case i == 4 && (err == nil || errors.Is(err, errRefused)), i == 7 && !errors.Is(err, errRefused), i != 4 && i != 7 && err != nil:
@@ -455,7 +455,7 @@ func TestManyAppends(t *testing.T) {
 			add(invalid, lease(11), func(w *write) { w.args[2] = "a\x00b" })
 			add(made, lease(12), as)
 		}
-		s.commit(group)
+		s.commit(t.Context(), group)
 		for i, w := range group {
 			got := made
 			if err := <-w.done; errors.Is(err, errRefused) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -67,16 +68,7 @@ func (s *Store) send(ctx context.Context, key, sql string, row []any, args ...an
 		return err
 	}
 	w := &write{key: key, sql: sql, args: args, row: row, done: make(chan error, 1)}
-	queue := s.queue
-	if sql == signalSQL { // it locks a run of another process, which may signal one of this one's
-		queue = s.singles
-	}
-	select {
-	case queue <- w:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	err := guard.Begun(ctx, w.done)
+	err := s.hand(ctx, w)
 	// data exception: a NUL in an owner
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") {
 		err = fmt.Errorf("%w: %w", checkpoint.ErrInvalid, err)
@@ -84,20 +76,63 @@ func (s *Store) send(ctx context.Context, key, sql string, row []any, args ...an
 	return err
 }
 
+// hand has a write made: by serve, or at once if nobody writes and ctx ends soon enough.
+func (s *Store) hand(ctx context.Context, w *write) error {
+	queue := s.queue
+	if w.sql == signalSQL { // it locks a run of another process, which may signal one of this one's
+		queue = s.singles
+	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= 2*groupTime {
+		select {
+		case s.turn <- struct{}{}:
+			s.commit(ctx, []*write{w})
+			<-s.turn
+			err := <-w.done
+			if err != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			}
+			return err
+		default:
+		}
+	}
+	select {
+	case queue <- w:
+		return guard.Begun(ctx, w.done)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // serve makes the writes that are sent until Close, and with one of the queue all that have queued meanwhile.
 func (s *Store) serve() {
 	defer close(s.served)
 	for {
+		var group []*write
 		select {
 		case w, ok := <-s.queue:
 			if !ok {
 				return
 			}
-			s.commit(s.group(w))
+			s.turn <- struct{}{}
+			group = s.group(w)
 		case w := <-s.singles:
-			s.commit([]*write{w})
+			s.turn <- struct{}{}
+			group = []*write{w}
 		}
+		s.commit(s.patient(), group)
+		<-s.turn
+		runtime.Gosched() // to those who waited, for a large group next
 	}
+}
+
+// patient returns the context of a group. It is one for many: a timer for each would be a tenth of the time of a small
+// write.
+func (s *Store) patient() context.Context {
+	if end, _ := s.patience.Deadline(); s.patience.Err() != nil || time.Until(end) < groupTime {
+		s.giveUp()
+		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
+	}
+	return s.patience
 }
 
 // group returns w and what has queued, in the order in which everyone locks runs and documents, so that no two
@@ -120,13 +155,8 @@ func (s *Store) group(w *write) []*write {
 
 // commit executes a group in one transaction, and tells each how it went. When the server does not
 // like one, the transaction is undone and the halves of the group are on their own.
-func (s *Store) commit(group []*write) {
-	// One context for many groups: a timer for each would be a tenth of the time of a small write.
-	if end, _ := s.patience.Deadline(); s.patience.Err() != nil || time.Until(end) < groupTime {
-		s.giveUp()
-		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
-	}
-	err := s.transact(s.patience, group)
+func (s *Store) commit(ctx context.Context, group []*write) {
+	err := s.transact(ctx, group)
 	a, gone := errors.AsType[*away](err)
 	switch {
 	case gone && a.sent:
@@ -136,8 +166,8 @@ func (s *Store) commit(group []*write) {
 		}
 		a.err = fmt.Errorf("the connection was lost, the write may have happened: %w", a.err)
 	case err != nil && !gone && len(group) > 1:
-		s.commit(group[:len(group)/2])
-		s.commit(group[len(group)/2:])
+		s.commit(ctx, group[:len(group)/2])
+		s.commit(ctx, group[len(group)/2:])
 		return
 	}
 	for _, w := range group {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,9 @@ func (s *Store) serve() {
 		since, others := time.Now(), s.writer.others.Load()
 		for batch := s.take(); batch != nil; batch = s.take() {
 			s.writer.serve(batch)
+			if len(batch) > 1 {
+				runtime.Gosched() // to those who waited, for a large batch next
+			}
 			if had := time.Since(since); had > turn || had > shared && s.writer.others.Load() > others {
 				time.Sleep(gap)
 				since, others = time.Now(), s.writer.others.Load()
