@@ -164,8 +164,8 @@ type Store interface {
 // to be left behind if need be, which a small write notices.
 type Cancellable interface {
 	Store
-	// Cancellable returns the store itself. A store that embeds another one has its method, but is not what that
-	// returns: it has promised nothing.
+	// Cancellable returns the store itself; nil, or another store, promises nothing. So has a store that embeds
+	// another one and has its method.
 	Cancellable() Store
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/checkpointtest"
+	"github.com/braise-run/braise/internal/guard"
 )
 
 func TestMain(m *testing.M) {
@@ -567,7 +568,7 @@ func TestCancelledAlone(t *testing.T) {
 	l := m.create(s, "run")
 	m.exec("BEGIN")
 	m.exec("SELECT * FROM SCHEMA.runs WHERE id = 'run' FOR UPDATE")
-	ctx, cancel := context.WithTimeout(t.Context(), groupTime)
+	ctx, cancel := context.WithTimeout(t.Context(), guard.StoreTime)
 	done := make(chan error)
 	go func() { done <- s.Append(ctx, l, 1, note("a")) }()
 	m.locked()
@@ -602,7 +603,7 @@ func TestNoAnswer(t *testing.T) {
 	s := m.open()
 	l := m.create(s, "run")
 	l.Length = time.Millisecond
-	giveUp := s.giveUp
+	giveUp := s.patience.End
 	m.exec("BEGIN")
 	m.exec("SELECT * FROM SCHEMA.runs WHERE id = 'run' FOR UPDATE")
 	failed := make(chan error)

@@ -30,6 +30,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 )
 
 // Options are what the URL does not say. nil means the zero value.
@@ -61,8 +62,7 @@ type Store struct {
 	life    context.Context // ended by Close
 	end     context.CancelFunc
 
-	patience context.Context // of serve
-	giveUp   context.CancelFunc
+	patience guard.Patience // of serve, with a server that does not answer
 
 	mu     sync.Mutex
 	closed bool
@@ -120,7 +120,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
 	s := &Store{pool: pool, writer: writer, session: session, queue: make(chan *write), singles: make(chan *write),
-		turn: make(chan struct{}, 1), served: make(chan struct{}), ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}
+		turn: make(chan struct{}, 1), served: make(chan struct{}), ends: map[string]end{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.news.urgent = make(chan struct{}, 1)
 	go s.serve()
@@ -161,7 +161,7 @@ func (s *Store) Close() error {
 	}
 	<-s.served
 	s.news.senders.Wait()
-	s.giveUp()
+	s.patience.End()
 	s.writer.Close()
 	s.pool.Close()
 	return nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +34,6 @@ var errRefused = errors.New("the run is not as it was")
 const (
 	groupSize  = 1000
 	groupBytes = 8 << 20
-	groupTime  = 30 * time.Second // at least, twice that at most, for a server that does not answer
 )
 
 // size is about how many bytes a write sends.
@@ -82,7 +80,7 @@ func (s *Store) hand(ctx context.Context, w *write) error {
 	if w.sql == signalSQL { // it locks a run of another process, which may signal one of this one's
 		queue = s.singles
 	}
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= 2*groupTime {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= guard.StoreTime {
 		select {
 		case s.turn <- struct{}{}:
 			s.commit(ctx, []*write{w})
@@ -119,20 +117,10 @@ func (s *Store) serve() {
 			s.turn <- struct{}{}
 			group = []*write{w}
 		}
-		s.commit(s.patient(), group)
+		s.commit(s.patience.Context(context.Background()), group)
 		<-s.turn
 		runtime.Gosched() // to those who waited, for a large group next
 	}
-}
-
-// patient returns the context of a group. It is one for many: a timer for each would be a tenth of the time of a small
-// write.
-func (s *Store) patient() context.Context {
-	if end, _ := s.patience.Deadline(); s.patience.Err() != nil || time.Until(end) < groupTime {
-		s.giveUp()
-		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
-	}
-	return s.patience
 }
 
 // group returns w and what has queued, in the order in which everyone locks runs and documents, so that no two
@@ -181,11 +169,7 @@ func (s *Store) commit(ctx context.Context, group []*write) {
 
 // transact makes the writes of a group in one transaction.
 func (s *Store) transact(ctx context.Context, group []*write) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in a write: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer guard.Recovered(&err)
 	return s.withOne(ctx, s.writer, func(conn *pgx.Conn) error {
 		alone, together := split(group)
 		var batch pgx.Batch

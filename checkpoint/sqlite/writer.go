@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -194,14 +193,12 @@ func (w *writer) failed(err error) error {
 func (w *writer) transact(batch []*write) (err error) {
 	w.touched, w.changed = w.touched[:0], w.changed[:0]
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in a write: %v\n%s", p, debug.Stack())
-		}
 		if err != nil {
 			clear(w.known)
 			rollBack(w.conn)
 		}
 	}()
+	defer guard.Recovered(&err)
 	if err := w.look(); err != nil {
 		return err
 	}

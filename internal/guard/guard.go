@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -76,6 +77,13 @@ func Begun(ctx context.Context, done <-chan error) error {
 		err = fmt.Errorf("a write does not end and was left behind, it may still happen: %w", context.Cause(ctx))
 	}
 	return err
+}
+
+// Recovered makes a panic the error of the function that defers it, a write of a [checkpoint.Cancellable] store.
+func Recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic in a write: %v\n%s", p, debug.Stack())
+	}
 }
 
 // failed returns the error of a call of a port that did not return.

@@ -94,10 +94,7 @@ func (l *Ledger) Lease() checkpoint.Lease {
 
 // Release gives the run back, if this process holds it. Of what remains then, the store keeps a lease that expires.
 func (l *Ledger) Release(ctx context.Context) error {
-	if l.patience != nil {
-		l.giveUp()
-		l.patience = nil
-	}
+	l.patience.End()
 	if !l.Held() {
 		return nil
 	}

@@ -27,8 +27,7 @@ type Ledger struct {
 
 	err error // the first failure of the store: nothing is written any more
 
-	patience context.Context // of writes; nil: there was none yet
-	giveUp   context.CancelFunc
+	patience guard.Patience // of writes; Release ends it
 	lease
 }
 
@@ -91,21 +90,8 @@ func (l *Ledger) Write(ctx context.Context, events []journal.Event) error {
 	return nil
 }
 
-// writing returns the context of a write: that of the run, which ends in half a minute to a minute. Many writes share
-// it, as a timer for each would be a tenth of a small one. Release ends it.
-func (l *Ledger) writing(ctx context.Context) context.Context {
-	if l.patience != nil {
-		if end, _ := l.patience.Deadline(); time.Until(end) > guard.StoreTime/2 {
-			return l.patience
-		}
-		l.giveUp()
-	}
-	l.patience, l.giveUp = context.WithTimeout(context.WithoutCancel(ctx), guard.StoreTime)
-	return l.patience
-}
-
 func (l *Ledger) append(ctx context.Context, recs []checkpoint.Record) error {
-	_, err := guard.Write(l.writing(ctx), l.Store, func(ctx context.Context) (any, error) {
+	_, err := guard.Write(l.patience.Context(ctx), l.Store, func(ctx context.Context) (any, error) {
 		return nil, l.Store.Append(ctx, l.Lease(), l.Seq, recs...)
 	})
 	if err == nil {
@@ -125,7 +111,7 @@ func (l *Ledger) create(ctx context.Context, recs []checkpoint.Record) error {
 	}
 	asked := time.Now()
 	if !l.Run.Queued { // else nothing is lost but a run that has not begun
-		ctx = l.writing(ctx)
+		ctx = l.patience.Context(ctx)
 	}
 	held, err := guard.Write(ctx, l.Store, func(ctx context.Context) (checkpoint.Lease, error) {
 		return l.Store.Create(ctx, l.Run, Owner(), ttl, recs...)
@@ -150,7 +136,7 @@ func (l *Ledger) Answer(ctx context.Context, hash []byte, events []journal.Event
 	ctx = context.WithoutCancel(ctx)
 	if hash == nil {
 		err = l.append(ctx, recs)
-	} else if _, err = guard.Write(l.writing(ctx), l.Store, func(ctx context.Context) (any, error) {
+	} else if _, err = guard.Write(l.patience.Context(ctx), l.Store, func(ctx context.Context) (any, error) {
 		return nil, l.Store.AnswerPause(ctx, l.Lease(), l.Seq, hash, recs...)
 	}); err == nil {
 		l.Seq += int64(len(recs))
