@@ -148,6 +148,11 @@ func age(stamp string) time.Duration {
 // find returns where a content is, and the text of that; nil: the store does not have it.
 func find(ctx context.Context, store checkpoint.Documents, sum string) (p place, text *string, err error) {
 	found, ok, err := store.Document(ctx, about+sum, where)
+	if err == nil && !ok {
+		if ok, err = move(ctx, store, sum); ok {
+			return find(ctx, store, sum)
+		}
+	}
 	if err != nil || !ok {
 		return p, nil, err
 	}
@@ -158,6 +163,45 @@ func find(ctx context.Context, store checkpoint.Documents, sum string) (p place,
 		return place{}, nil, fmt.Errorf("file %s: %w: %w", sum, checkpoint.ErrCorrupt, err)
 	}
 	return p, &found, nil
+}
+
+// move puts what an earlier version said about a content, in one document, into those of today. It reports whether
+// there was one.
+func move(ctx context.Context, store checkpoint.Documents, sum string) (was bool, err error) {
+	const listed = "runs"
+	text, ok, err := store.Document(ctx, about+sum, listed)
+	if err != nil || !ok {
+		return false, err
+	}
+	var old struct {
+		In   string    `json:"in"`
+		At   time.Time `json:"at"` // when the last run was added
+		Runs []string  `json:"runs"`
+	}
+	if err := json.Unmarshal([]byte(text), &old); err != nil {
+		return false, fmt.Errorf("file %s: %w: %w", sum, checkpoint.ErrCorrupt, err)
+	}
+	at := old.At.Format(time.RFC3339)
+	for _, run := range old.Runs {
+		err = cmp.Or(err, add(ctx, store, sum, ofRun+run, at))
+	}
+	err = cmp.Or(err, add(ctx, store, sum, where, *place{In: old.In}.text()))
+	if err == nil {
+		err = store.SwapDocument(ctx, about+sum, listed, &text, nil)
+	}
+	if errors.Is(err, checkpoint.ErrConflict) { // another process does the same
+		err = nil
+	}
+	return err == nil, err
+}
+
+// add puts a document that is not there.
+func add(ctx context.Context, store checkpoint.Documents, sum, name, text string) error {
+	err := store.SwapDocument(ctx, about+sum, name, nil, &text)
+	if errors.Is(err, checkpoint.ErrConflict) {
+		return nil
+	}
+	return err
 }
 
 func collection(sum, in string) string { return content + sum + "/" + in }
@@ -326,6 +370,9 @@ func Copy(ctx context.Context, from, to Store) (n int, err error) {
 	}
 	for _, name := range names {
 		sum := strings.TrimPrefix(name, about)
+		if _, _, err := find(ctx, from, sum); err != nil {
+			return n, err
+		}
 		all, err := from.Documents(ctx, name)
 		if err != nil {
 			return n, err

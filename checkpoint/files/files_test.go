@@ -343,6 +343,45 @@ type dead struct{ *races }
 
 func (dead) DeleteDocuments(context.Context, string) error { return errors.New("it is dead") }
 
+// An earlier version had one document for all runs of a content.
+func TestContentOfAnEarlierVersion(t *testing.T) {
+	for name, does := range map[string]func(s *checkpoint.Memory) error{
+		"get": func(s *checkpoint.Memory) error { _, err := files.Get(t.Context(), s, hi); return err },
+		"delete": func(s *checkpoint.Memory) error {
+			if n, err := files.DeleteUnused(t.Context(), s); n != 0 {
+				return fmt.Errorf("%d went, %w", n, err)
+			}
+			return nil
+		},
+		"put":  func(s *checkpoint.Memory) error { _, err := files.Put(t.Context(), s, "a", []byte("hi")); return err },
+		"copy": func(s *checkpoint.Memory) error { _, err := files.Copy(t.Context(), s, store(t, "b")); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store(t, "a", "b")
+			for _, d := range []checkpoint.Document{{Name: "made", Text: "2026-01-02T03:04:05Z"}, {Name: "data", Text: "aGk="}} {
+				if err := s.PutDocument(t.Context(), "content/"+hi+"/1-x", d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := s.PutDocument(t.Context(), "files/"+hi, checkpoint.Document{Name: "runs",
+				Text: `{"in":"1-x","at":"2026-01-02T03:04:05Z","runs":["a","b"]}`})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := does(s); err != nil {
+				t.Error(err)
+			}
+			given(t, s, hi, "a", "b")
+			if got, err := files.Get(t.Context(), s, hi); err != nil || string(got) != "hi" {
+				t.Errorf("%q, %v", got, err)
+			}
+			if _, ok, err := s.Document(t.Context(), "files/"+hi, "runs"); ok || err != nil {
+				t.Errorf("the document of the earlier version is there: %v, %v", ok, err)
+			}
+		})
+	}
+}
+
 func TestDamagedContent(t *testing.T) {
 	for _, tt := range []struct {
 		name, collection, document, text string
