@@ -28,15 +28,8 @@ func (q Queued) run(parent string) checkpoint.Run {
 
 // Enqueue records a run of a program for whoever executes the runs of a queue, and returns its id.
 func Enqueue(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime, q Queued) (string, error) {
-	s := specOf(p, rt, cmp.Or(q.By, rt.By))
-	s.Open = func(r *local.Run) (map[string]any, error) { return openNew(r, s, q.RunID, input) }
-	s.Ready = func(r *local.Run, inputs map[string]any) error {
-		if err := q.complete(r, nil); err != nil {
-			return err
-		}
-		return begin(r, s, inputs, q.run(""), nil)
-	}
-	return record(ctx, s, q.Dry)
+	n := &newRun{specOf(p, rt, cmp.Or(q.By, rt.By)), input, q}
+	return record(ctx, n.spec, n.begin, q.Dry)
 }
 
 // EnqueueFork is Enqueue for the run that Fork would start.
@@ -45,11 +38,11 @@ func EnqueueFork(
 ) (id string, err error) {
 	x := newResumption(ctx, runID, "", rt, Options{By: q.By})
 	end := x.opened(func() (*local.End, error) {
-		s, err := x.fork(atStep, inputs, outputs, q)
+		f, err := x.fork(atStep, inputs, outputs, q)
 		if err != nil {
 			return nil, err
 		}
-		if id, err = record(ctx, s, q.Dry); err != nil {
+		if id, err = record(ctx, f.spec, f.begin, q.Dry); err != nil {
 			return nil, err
 		}
 		return &local.End{}, nil
@@ -57,22 +50,11 @@ func EnqueueFork(
 	return id, end.Err
 }
 
-// errDry is why a run is not recorded that is only checked.
-var errDry = errors.New("nothing is recorded")
-
-// record records a run. If it is dry, it makes the checks only.
-func record(ctx context.Context, s *local.Spec, dry bool) (string, error) {
+// record records a new run, for others to execute, and returns its id. If it is dry, it makes the checks only.
+func record(ctx context.Context, s *local.Spec, begin func(*local.Run) error, dry bool) (id string, err error) {
 	if s.Runtime.Store == nil {
 		return "", &runtime.Error{Category: runtime.CategoryConfig, Code: "enqueue.noStore",
 			Err: errors.New("a run in a queue requires a store\n  hint: set Runtime.Store")}
 	}
-	if !dry {
-		return local.Record(ctx, s)
-	}
-	ready := s.Ready
-	s.Ready = func(r *local.Run, inputs map[string]any) error { return cmp.Or(ready(r, inputs), errDry) }
-	if _, err := local.Record(ctx, s); !errors.Is(err, errDry) {
-		return "", err
-	}
-	return "", nil
+	return local.Record(ctx, s, begin, dry)
 }

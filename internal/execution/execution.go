@@ -16,6 +16,7 @@ import (
 	"github.com/braise-run/braise/internal/daily"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -25,10 +26,28 @@ import (
 
 // Run begins a run of a program and executes it. input is a map or a struct of the program's inputs; nil: none.
 func Run(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime) *local.End {
-	s := specOf(p, rt, rt.By)
-	s.Open = func(r *local.Run) (map[string]any, error) { return openNew(r, s, "", input) }
-	s.Ready = func(r *local.Run, inputs map[string]any) error { return begin(r, s, inputs, checkpoint.Run{}, nil) }
-	return again(ctx, local.Drive(ctx, s), rt, Options{Program: p})
+	n := &newRun{spec: specOf(p, rt, rt.By), input: input}
+	return again(ctx, local.Drive(ctx, n.spec, n.begin), rt, Options{Program: p})
+}
+
+// newRun is a run that is no fork.
+type newRun struct {
+	spec  *local.Spec
+	input any
+	q     Queued
+}
+
+// begin checks the run and starts it.
+func (n *newRun) begin(r *local.Run) error {
+	inputs, err := openNew(r, n.spec, n.q.RunID, n.input)
+	if err != nil {
+		return err
+	}
+	r.Start()
+	if err := n.q.complete(r, nil); err != nil {
+		return err
+	}
+	return begin(r, n.spec, inputs, n.q.run(""), nil)
 }
 
 // specOf begins the description of an execution of a program; by says who executes it. The caller adds the rest.
@@ -166,7 +185,7 @@ func begin(
 		return err
 	}
 	if s.Runtime.NewRunID != nil && run.Parent == "" && !run.Queued {
-		return r.Flush()
+		return ledger.Error(r.Flush())
 	}
 	return nil
 }

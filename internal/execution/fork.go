@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
@@ -25,16 +26,28 @@ func Fork(
 ) *local.End {
 	x := newResumption(ctx, runID, "", rt, o)
 	return x.opened(func() (*local.End, error) {
-		s, err := x.fork(atStep, inputs, outputs, Queued{})
+		f, err := x.fork(atStep, inputs, outputs, Queued{})
 		if err != nil {
 			return nil, err
 		}
-		return local.Drive(x.ctx, s), nil
+		return local.Drive(x.ctx, f.spec, f.begin), nil
 	})
 }
 
-// fork describes the new run. The run that it is forked from need not be held.
-func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued) (*local.Spec, error) {
+// forked is a run that begins as a fork of the one of x.
+type forked struct {
+	x       *resumption
+	spec    *local.Spec
+	atStep  string
+	given   map[string]any // inputs; nil: those of the other run
+	outputs map[string]any
+	digests map[string]string // of the steps of the program
+	was     map[string]string // of the steps of the other run
+	q       Queued
+}
+
+// fork returns the new run. The run that it is forked from need not be held.
+func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued) (*forked, error) {
 	if err := x.load(); err != nil {
 		return nil, err
 	}
@@ -55,58 +68,73 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 	}
 	s := specOf(p, x.rt, x.by())
 	s.Breakpoints = x.past.Breakpoints // what they hold up decides what else the other run does
-	s.Open = func(r *local.Run) (map[string]any, error) {
-		if given != nil {
-			return open(r, s, q.RunID, given)
-		}
-		return open(r, s, q.RunID, x.past.Begun.Inputs)
+	return &forked{x, s, atStep, given, outputs, digests, was, q}, nil
+}
+
+// begin checks the run and starts it.
+func (f *forked) begin(r *local.Run) error {
+	given := f.given
+	if given == nil {
+		given = f.x.past.Begun.Inputs
 	}
-	run := q.run(x.runID)
-	s.Ready = func(r *local.Run, inputs map[string]any) error {
-		if given != nil { // it shares nothing
-			if err := q.complete(r, nil); err != nil {
-				return err
-			}
-			unknown, err := x.past.Unknown(nil, true, x.isOpen)
-			if err == nil {
-				err = begin(r, s, inputs, run, unknown)
-			}
-			if err != nil || x.rt.NewRunID == nil || run.Queued {
-				return err
-			}
-			return r.Flush()
-		}
-		outputs, err := fitting(p, x.past.Last, outputs, q.Dry)
-		if err != nil {
-			return err
-		}
-		// Steps that the fork neither names nor runs again because of those.
-		elsewhere := standing(p, digests, x.past.Steps(digests), nil, atStep)
-		maps.DeleteFunc(elsewhere, func(path string, _ bool) bool { return slices.Contains(x.past.Undone, path) })
-		unknown, err := x.past.Unknown(elsewhere, true, x.isOpen)
-		if err == nil {
-			err = begin(r, s, inputs, run, unknown)
-		}
-		if err != nil {
-			return err
-		}
-		if err := r.Caller.Content.Share(r.Context(), past.Files(x.past.Last)); err != nil {
-			return err
-		}
-		stands := standing(p, digests, x.past.Steps(was), x.past.Undone, atStep)
-		for path := range outputs {
-			stands[path] = true
-		}
-		if unused := r.Engine.Share(x.past.Last, stands, outputs, 0); unused != nil {
-			return computedAgain(unused[0], "it has no output to replace in the other run, or runs again as it waits"+
-				" for a step that does\n  hint: leave the output out, or fork at a step after it")
-		}
-		if run.Queued {
-			return q.complete(r, r.Engine.Ended())
-		}
-		return r.Flush()
+	inputs, err := open(r, f.spec, f.q.RunID, given)
+	if err != nil {
+		return err
 	}
-	return s, nil
+	r.Start()
+	if f.given != nil {
+		return ledger.Error(f.anew(r, inputs))
+	}
+	return ledger.Error(f.share(r, inputs))
+}
+
+// anew begins a fork with other inputs: it shares nothing.
+func (f *forked) anew(r *local.Run, inputs map[string]any) error {
+	if err := f.q.complete(r, nil); err != nil {
+		return err
+	}
+	unknown, err := f.x.past.Unknown(nil, true, f.x.isOpen)
+	if err == nil {
+		err = begin(r, f.spec, inputs, f.q.run(f.x.runID), unknown)
+	}
+	if err != nil || f.x.rt.NewRunID == nil || f.q.Is {
+		return err
+	}
+	return r.Flush()
+}
+
+// share begins a fork that shares what stands of the other run.
+func (f *forked) share(r *local.Run, inputs map[string]any) error {
+	x, p := f.x, f.spec.Program
+	outputs, err := fitting(p, x.past.Last, f.outputs, f.q.Dry)
+	if err != nil {
+		return err
+	}
+	// Steps that the fork neither names nor runs again because of those.
+	elsewhere := standing(p, f.digests, x.past.Steps(f.digests), nil, f.atStep)
+	maps.DeleteFunc(elsewhere, func(path string, _ bool) bool { return slices.Contains(x.past.Undone, path) })
+	unknown, err := x.past.Unknown(elsewhere, true, x.isOpen)
+	if err == nil {
+		err = begin(r, f.spec, inputs, f.q.run(x.runID), unknown)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.Caller.Content.Share(r.Context(), past.Files(x.past.Last)); err != nil {
+		return err
+	}
+	stands := standing(p, f.digests, x.past.Steps(f.was), x.past.Undone, f.atStep)
+	for path := range outputs {
+		stands[path] = true
+	}
+	if unused := r.Engine.Share(x.past.Last, stands, outputs, 0); unused != nil {
+		return computedAgain(unused[0], "it has no output to replace in the other run, or runs again as it waits"+
+			" for a step that does\n  hint: leave the output out, or fork at a step after it")
+	}
+	if f.q.Is {
+		return f.q.complete(r, r.Engine.Ended())
+	}
+	return r.Flush()
 }
 
 // digests returns the digests of the steps of a program, and of the recipe of the run until now.

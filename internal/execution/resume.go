@@ -187,15 +187,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 		}
 		s.About = slices.Insert(s.About, i, trace.Attr{Key: "traceparent", Value: span})
 	}
-	var r *local.Run
-	s.Open = func(run *local.Run) (map[string]any, error) {
-		r = run
-		return x.openAgain(s, r)
-	}
-	s.Ready = func(_ *local.Run, inputs map[string]any) error { return x.ready(p, r, inputs, a) }
-	end := local.Drive(x.ctx, s)
-	r.LetGo() // unless its end has
-	return end, nil
+	return local.Drive(x.ctx, s, func(r *local.Run) error { return x.begin(s, r, a) }), nil
 }
 
 // claim takes the run, unless it has ended, and loads it. Who resumes unattended, or has found a pending pause, has
@@ -266,9 +258,19 @@ func (x *resumption) release() {
 	_ = x.ledger.Release(x.ctx) // else the lease expires by itself
 }
 
+// begin brings the run to where its execution begins.
+func (x *resumption) begin(s *local.Spec, r *local.Run, a act) error {
+	r.Store.Ledger, r.Over, r.Ended = x.ledger, x.ended, x.summary.EndedAt
+	inputs, err := x.openAgain(s, r)
+	if err != nil {
+		return err
+	}
+	r.Start()
+	return ledger.Error(x.ready(s.Program, r, inputs, a))
+}
+
 // openAgain is open for a run that is resumed: its inputs are in the journal.
 func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, error) {
-	r.Store.Ledger, r.Over, r.Ended = x.ledger, x.ended, x.summary.EndedAt
 	r.Name(x.runID)
 	err := r.Bind()
 	if err == nil && !x.ended {

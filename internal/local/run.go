@@ -26,7 +26,7 @@ import (
 // SinkTime is how long the end of a run waits for slow trace sinks, and a run for its reporter.
 const SinkTime = time.Second
 
-// Spec describes an execution of a run: what is executed, and how it begins.
+// Spec describes an execution of a run.
 type Spec struct {
 	Program   *program.Program
 	Runtime   *runtime.Runtime
@@ -35,11 +35,6 @@ type Spec struct {
 	By        string // who executes the run; "": not known
 	// Breakpoints of a new run, as of runtime.Runtime
 	Breakpoints []string
-
-	// Open binds the run to its runtime, and returns its inputs. The error says why the execution is refused.
-	Open func(*Run) (map[string]any, error)
-	// Ready brings the engine to where the execution begins, and says why it cannot.
-	Ready func(r *Run, inputs map[string]any) error
 }
 
 // Run is one execution of a run, driven in this process. Only the goroutine that has the turn accesses it. Calls are
@@ -88,14 +83,10 @@ type End struct {
 	Refused   bool // the execution did not begin, so nothing was recorded
 }
 
-// Drive executes a run until it ends or pauses:
-//
-//  1. refuse what can be refused
-//  2. drive the engine
-//  3. close the journal, and make the End
-//
-// It does not panic, even if tools or sinks do.
-func Drive(ctx context.Context, spec *Spec) (end *End) {
+// Drive executes a run until it ends or pauses. begin names the run and binds it, starts it, and brings its engine to
+// where the execution begins; its error says why the execution is refused. Drive closes the journal, and does not
+// panic, even if tools or sinks do.
+func Drive(ctx context.Context, spec *Spec, begin func(*Run) error) (end *End) {
 	makeRoom()
 	r := newRun(ctx, spec)
 	if _, ok := spec.Runtime.Store.(checkpoint.Signals); ok {
@@ -104,12 +95,10 @@ func Drive(ctx context.Context, spec *Spec) (end *End) {
 	}
 	r.turn = make(turn, 1)
 	r.turn.take()
+	defer r.LetGo()
 	defer r.release()
 	defer func() {
 		if p := recover(); p != nil { // the engine's own fault, or of a port without a step: still an end
-			if r.start.Kind == "" {
-				r.begin()
-			}
 			if r.Engine = nil; r.ID == "" {
 				r.ID = NewID()
 			}
@@ -118,14 +107,8 @@ func Drive(ctx context.Context, spec *Spec) (end *End) {
 			r.sinks.Close(SinkTime)
 		}
 	}()
-	inputs, err := spec.Open(r)
-	r.begin()
-	if err != nil {
+	if err := begin(r); err != nil {
 		return r.refused(err)
-	}
-	r.Engine = r.newEngine(r.began)
-	if err := spec.Ready(r, inputs); err != nil {
-		return r.refused(ledger.Error(err))
 	}
 	if !r.Over {
 		r.tell(runtime.Moment{Point: runtime.RunInit})
@@ -138,9 +121,9 @@ func Drive(ctx context.Context, spec *Spec) (end *End) {
 	return r.end()
 }
 
-// Record makes the checks of Drive, and one write: the run is recorded, for others to execute. Nothing is shown to
-// sinks or hooks. It returns the id of the run, and does not panic.
-func Record(ctx context.Context, spec *Spec) (id string, err error) {
+// Record makes the checks of begin, and unless it is dry one write: the run is recorded, for others to execute. Sinks
+// and hooks are told nothing. Record returns the id of the run, "" if it is dry, and does not panic.
+func Record(ctx context.Context, spec *Spec, begin func(*Run) error, dry bool) (id string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			id, err = "", panicked(p)
@@ -150,18 +133,19 @@ func Record(ctx context.Context, spec *Spec) (id string, err error) {
 	unseen := *r.rt
 	unseen.Trace = nil
 	r.rt = &unseen
-	inputs, err := spec.Open(r)
-	if err != nil {
+	if err := begin(r); err != nil || dry {
 		return "", err
 	}
-	r.Engine = r.newEngine(r.began)
-	if err = spec.Ready(r, inputs); err == nil {
-		err = r.write(r.Engine.Unsaved())
-	}
-	if err != nil {
+	if err := r.write(r.Engine.Unsaved()); err != nil {
 		return "", ledger.Error(err)
 	}
 	return r.ID, nil
+}
+
+// Start shows that the execution begins, and makes the engine of the run, which is bound.
+func (r *Run) Start() {
+	r.begin()
+	r.Engine = r.newEngine(r.began)
 }
 
 // panicked is the error of a run for a panic of the engine itself, or of a port without a step.
@@ -225,8 +209,11 @@ func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 // Began is when the execution began.
 func (r *Run) Began() time.Time { return r.began }
 
-// begin emits the first event.
+// begin emits the first event, unless it was emitted.
 func (r *Run) begin() {
+	if r.start.Kind != "" {
+		return
+	}
 	r.start = r.runEvent(r.began, trace.RunStart, r.spec.About...)
 }
 
@@ -261,6 +248,7 @@ func (r *Run) newEngine(now time.Time) *engine.Run {
 
 // refused returns the End of an execution that did not begin.
 func (r *Run) refused(err error) *End {
+	r.begin()
 	end := &End{Refused: true, End: engine.End{RunID: r.ID, Recipe: r.spec.Program.Recipe.Name, Err: err,
 		Trace: []trace.Event{r.start}}}
 	if r.Caller != nil {
