@@ -15,20 +15,21 @@ var words = []struct {
 	not  *regexp.Regexp
 	but  string
 	okay []string // texts that hold one for a reason
+	code bool     // comments do not use it either
 }{
-	{phrase(`(go|goes|gone|going|went) on with`), "resume", nil},
-	{phrase(`legs?`), "execution; attempt of a call", nil},
-	{phrase(`nobody knows|doubts?`), "unknown outcome", []string{`"doubts"`}}, // a key of the journal's format
-	{phrase(`(is|are) (not )?there( any more)?`), "is configured", nil},
-	{phrase(`findings?`), "diagnostic", nil},
-	{phrase(`what waits|open are`), "pending pauses; nothing is waiting", nil},
+	{phrase(`(go|goes|gone|going|went) on with`), "resume", nil, true},
+	{phrase(`legs?`), "execution; attempt of a call", nil, false},
+	{phrase(`nobody knows|doubts?`), "unknown outcome", []string{`"doubts"`, `, doubts`}, true}, // of the journal's format
+	{phrase(`(is|are) (not )?there( any more)?`), "is configured", nil, false},
+	{phrase(`findings?`), "diagnostic", nil, true},
+	{phrase(`what waits|open are`), "pending pauses; nothing is waiting", nil, true},
 	{phrase(`bounds?`), "limit", []string{`expr.bound`, // the code and its texts are about slices, which have bounds
-		`"the bound of a slice"`}},
-	{phrase(`told of|looks? on`), "receives; subscribers", nil},
-	{phrase(`written down`), "recorded", nil},
-	{phrase(`(begins?|began|begun) anew`), "restart", nil},
-	{phrase(`the store knows`), "the store has", nil},
-	{phrase(`says? for (itself|themselves)|(its|their) word`), "sets; its setting", nil},
+		`"the bound of a slice"`}, false},
+	{phrase(`told of|looks? on`), "receives; subscribers", nil, false},
+	{phrase(`written down`), "recorded", nil, true},
+	{phrase(`(begins?|began|begun) anew`), "restart", nil, true},
+	{phrase(`the store knows`), "the store has", nil, true},
+	{phrase(`says? for (itself|themselves)|(its|their) word`), "sets; its setting", nil, false},
 }
 
 var code = regexp.MustCompile("`[^`]*`")
@@ -42,7 +43,7 @@ func TestWords(t *testing.T) {
 			continue
 		}
 		for i, line := range strings.Split(withoutBlocks(read(t, page)), "\n") {
-			usual(t.Errorf, page+":"+strconv.Itoa(i+1), code.ReplaceAllString(line, "")) // names of code are as they are
+			usual(t.Errorf, page+":"+strconv.Itoa(i+1), code.ReplaceAllString(line, ""), false) // names of code are as they are
 		}
 	}
 	for _, f := range goFiles(t) {
@@ -55,16 +56,25 @@ func TestWords(t *testing.T) {
 				}
 			case *ast.BasicLit:
 				if n.Kind == token.STRING && !f.test && !tags[n.Pos()] {
-					usual(t.Errorf, files.Position(n.Pos()).String(), n.Value)
+					usual(t.Errorf, files.Position(n.Pos()).String(), n.Value, false)
 				}
 			}
+		}
+		if f.test {
+			continue
+		}
+		for _, group := range f.syntax.Comments {
+			usual(t.Errorf, files.Position(group.Pos()).String(), code.ReplaceAllString(group.Text(), ""), true)
 		}
 	}
 }
 
-// usual reports the phrases in a text that have a usual word.
-func usual(report func(format string, args ...any), place, text string) {
+// usual reports the phrases in a text that have a usual word; in a comment only those that none may use.
+func usual(report func(format string, args ...any), place, text string, comment bool) {
 	for _, w := range words {
+		if comment && !w.code {
+			continue
+		}
 		rest := text
 		for _, okay := range w.okay {
 			rest = strings.ReplaceAll(rest, okay, "")

@@ -60,7 +60,7 @@ type Filter struct {
 	Limit     int               // so many of the first; 0: no limit
 }
 
-// Match reports whether the filter lets a run through, its Limit aside. open are the signals of the run that are not
+// Match reports whether the filter lets a run through, its Limit aside. open has the signals of the run that are not
 // done.
 func (f Filter) Match(s Summary, open ...Signal) bool {
 	due := s.Unanswered(open).Due()

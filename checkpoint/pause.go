@@ -45,7 +45,7 @@ func (f PauseFilter) compare(a, b Cursor) int {
 	return c
 }
 
-// Unanswered returns the summary without the pauses that are answered by a signal. open are the signals of the run that
+// Unanswered returns the summary without the pauses that are answered by a signal. open has the signals of the run that
 // are not done.
 func (s Summary) Unanswered(open []Signal) Summary {
 	answered := func(p Pause) bool {

@@ -30,7 +30,7 @@ const (
 	SignalAnswer = "answer" // pause, value?, question?, force?: answers a pause; its id is Pause.AnswerID
 	SignalCancel = "cancel" // reason?, force?: cancels the run for good
 	SignalSend   = "send"   // channel, value: sends a value to a channel
-	SignalTake   = "take"   // a worker is to go on with the run
+	SignalTake   = "take"   // a worker is to resume the run
 	SignalTell   = "tell"   // step?, text: a note to an agent
 )
 

@@ -113,7 +113,7 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 			break
 		}
 		a.emit(path, trace.Compact, "archive", e.Text)
-	case agents.ModelBegan, agents.ModelAgain: // tool.end has results, and other steps what an agent goes on with
+	case agents.ModelBegan, agents.ModelAgain: // tool.end has results, and other steps what an agent continues with
 		asked := slices.DeleteFunc(slices.Clone(s.Messages[max(a.shown[path], s.Own):]),
 			func(m runtime.Message) bool {
 				return m.Role == runtime.ToolRole || m.Text == "" && m.Role == runtime.User

@@ -1,9 +1,3 @@
-// Package history reads the journals of runs: their status, inputs, output, steps, agents, pauses and events. It works
-// for runs that have ended and for runs in progress. It executes nothing and needs no lease. [Restore] alone writes.
-//
-// Steps come from a replay of the journal, so they include those that only compute and leave no record. Events
-// come from the journal, which has fewer than the trace of an outcome. For the model calls of agents, it has only
-// the answers.
 package history
 
 import (

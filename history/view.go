@@ -67,7 +67,7 @@ func (v *view) replay(find finder) {
 		}
 	}
 	run.Steps = v.list(p.Steps)
-	run.Diagnostics = v.engine.Findings(run.Events)
+	run.Diagnostics = v.engine.Diagnostics(run.Events)
 	v.result()
 }
 

@@ -93,7 +93,7 @@ type shared = guard.Shared
 //  2. it waits for the calls under way, for as long as Drain says
 //  3. it ends the contexts of the executions that are left, and waits for their ends
 //
-// Then it returns nil. Runs that did not end are interrupted, and other workers go on with them. The error says that
+// Then it returns nil. Runs that did not end are interrupted, and other workers resume them. The error says that
 // the worker cannot work: something is wrong with its fields, or the store is closed. A store that fails is asked
 // again, see [State].
 func (w *Worker) Run(ctx context.Context) error {

@@ -1,7 +1,3 @@
-// Package workflow compiles recipes and runs them.
-//
-// [Compile] compiles a recipe to a [Workflow], an immutable DAG. [Workflow.Run] executes it with a
-// [runtime.Runtime], and always returns an [Outcome].
 package workflow
 
 import (

@@ -20,7 +20,7 @@ type SignalOptions struct {
 }
 
 // Signal leaves a signal for the process that executes a run, or will: an answer, a cancellation, a value for a
-// channel, a note to an agent, or the wish that a worker go on with it. The kinds and the members of their data
+// channel, a note to an agent, or the wish that a worker resume it. The kinds and the members of their data
 // are those of [checkpoint.Signal]. Nobody has to hold the run; a process that holds it takes the signal within a
 // second, or six if it is another one. The signal is durable when Signal returns without an error. The store must
 // be a [checkpoint.Signals], as all stores of this module are.

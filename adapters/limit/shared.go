@@ -58,7 +58,7 @@ const (
 // shared has the calls of one model in this process that have their turn here, and are to have it in the store. While
 // there are some, one goroutine writes to the store for all of them.
 //
-//	enter ─▶ queue ──▶ busy ──▶ ended ──▶ (the store knows)
+//	enter ─▶ queue ──▶ busy ──▶ ended ──▶ (the store has it)
 //	           │                  ▲
 //	           └──────────────────┘ it was given up meanwhile
 type shared struct {
@@ -125,8 +125,8 @@ func (s *shared) leave(p *place) {
 // unsent ends a call that was not sent: it counts for nothing.
 func (s *shared) unsent(p *place) { s.over(change{p.second, -1, -p.tokens}) }
 
-// end ends a call that has used so many tokens; 0: as many as it might have. It returns once the store knows, as the
-// process may end then.
+// end ends a call that has used so many tokens; 0: as many as it might have. It returns once the store has it, as
+// the process may end then.
 func (s *shared) end(p *place, used int64, unsent bool) {
 	s.mu.Lock()
 	switch {

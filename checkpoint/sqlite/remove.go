@@ -123,7 +123,7 @@ func (w *writer) remove(e *entry) error {
 }
 
 func (w *writer) removeLabels(e *entry) error {
-	if e.damage != nil { // nobody knows its labels
+	if e.damage != nil { // its labels are unknown
 		return w.exec("DELETE FROM labels WHERE run = ?", e.num)
 	}
 	return eachLabel(w.conn, e.sum, "DELETE FROM labels")

@@ -22,8 +22,8 @@ import (
 
 // offer is what the runtime of a worker has for a run, when the run begins.
 type offer struct {
-	Refused *wire.Fault    `json:"refused,omitempty"` // why the run does not begin; nil: it does
-	Found   []wire.Finding `json:"found,omitempty"`   // diagnostics
+	Refused *wire.Fault       `json:"refused,omitempty"` // why the run does not begin; nil: it does
+	Found   []wire.Diagnostic `json:"found,omitempty"`   // diagnostics
 
 	Models map[string]modelOffer `json:"models,omitempty"`
 	Tools  []toolOffer           `json:"tools,omitempty"`
@@ -109,7 +109,7 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 	if err == nil {
 		err = c.Strict(rt.Diagnostics)
 	}
-	o.Found = wire.FindingsOf(c.Diagnostics)
+	o.Found = wire.DiagnosticsOf(c.Diagnostics)
 	if err != nil {
 		return refuse(err)
 	}

@@ -13,20 +13,20 @@ import (
 
 // outcome is a [flow.Outcome] on its way to a client.
 type outcome struct {
-	Status      string         `json:"status"` // running, or that of the outcome
-	RunID       string         `json:"runId,omitempty"`
-	Recipe      string         `json:"recipe,omitempty"`
-	Digest      string         `json:"digest,omitempty"` // of the recipe
-	Output      *wire.Value    `json:"output,omitempty"`
-	Artefact    *wire.Value    `json:"artefact,omitempty"`
-	Pauses      []wire.Pause   `json:"pauses,omitempty"`
-	Error       *wire.Known    `json:"error,omitempty"`
-	Usage       flow.Usage     `json:"usage"`
-	StartedAt   time.Time      `json:"startedAt,omitzero"`
-	EndedAt     time.Time      `json:"endedAt,omitzero"`
-	Diagnostics []wire.Finding `json:"diagnostics,omitempty"`
-	Trace       []trace.Event  `json:"trace,omitempty"`
-	Asks        bool           `json:"asks,omitempty"` // a pause waits for somebody, and not only for a time
+	Status      string            `json:"status"` // running, or that of the outcome
+	RunID       string            `json:"runId,omitempty"`
+	Recipe      string            `json:"recipe,omitempty"`
+	Digest      string            `json:"digest,omitempty"` // of the recipe
+	Output      *wire.Value       `json:"output,omitempty"`
+	Artefact    *wire.Value       `json:"artefact,omitempty"`
+	Pauses      []wire.Pause      `json:"pauses,omitempty"`
+	Error       *wire.Known       `json:"error,omitempty"`
+	Usage       flow.Usage        `json:"usage"`
+	StartedAt   time.Time         `json:"startedAt,omitzero"`
+	EndedAt     time.Time         `json:"endedAt,omitzero"`
+	Diagnostics []wire.Diagnostic `json:"diagnostics,omitempty"`
+	Trace       []trace.Event     `json:"trace,omitempty"`
+	Asks        bool              `json:"asks,omitempty"` // a pause waits for somebody, and not only for a time
 }
 
 func usageOf(end *engine.End) flow.Usage {
@@ -39,7 +39,7 @@ func usageOf(end *engine.End) flow.Usage {
 // outcomeOf makes the outcome of an execution.
 func outcomeOf(end *engine.End) *outcome {
 	o := &outcome{Status: end.Status(), RunID: end.RunID, Recipe: end.Recipe, StartedAt: end.StartedAt,
-		EndedAt: end.EndedAt, Diagnostics: wire.FindingsOf(end.Diagnostics), Trace: end.Trace,
+		EndedAt: end.EndedAt, Diagnostics: wire.DiagnosticsOf(end.Diagnostics), Trace: end.Trace,
 		Usage: usageOf(end), Output: wire.ValueOf(end.Output)}
 	if end.Artefact != nil {
 		o.Artefact = &wire.Value{V: end.Artefact}

@@ -1,9 +1,3 @@
-// Package agents decides what an agent does next. It is a stepper: data in, one action out.
-//
-// An agent is an [agentloop.Loop]. What happens in it is a sequence of [Event] values, and [Reduce] says what each
-// makes of its [State]. A [Leg] decides by the state what is to be done next, and does nothing itself: the engine,
-// which drives it, appends events to the journal, only then lets anybody see what happened, and makes the calls.
-// So an agent can continue from its journal alone, after a pause and after a crash.
 package agents
 
 import (

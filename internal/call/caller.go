@@ -1,6 +1,3 @@
-// Package call makes single attempts of calls of adapters: models, tools, the retriever, the memory, everything else
-// that agents call, and the hooks around them. Secrets are put in here, and redacted in every result. Every attempt has
-// a result, whatever the adapter does.
 package call
 
 import (

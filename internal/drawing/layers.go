@@ -67,7 +67,7 @@ func (p *part) segment(from, to int) {
 //  1. take them as a walk along the segments finds them
 //  2. put each layer in the order of the barycentres of the nodes before it, then of those behind it
 //  3. swap neighbours as long as that helps
-//  4. go on with 2 as long as that helps, and keep the best order
+//  4. repeat 2 and 3 as long as that helps, and keep the best order
 //
 // See Gansner, Koutsofios, North and Vo, A Technique for Drawing Directed Graphs, 1993.
 func (p *part) sort() {

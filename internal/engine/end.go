@@ -108,9 +108,9 @@ func (r *Run) End(err error, found diagnostics.List) End {
 	return end
 }
 
-// AddFindings adds the diagnostics of the run.
-func (r *Run) AddFindings(end *End) {
-	end.Diagnostics = append(end.Diagnostics, r.Findings(end.Trace)...)
+// AddDiagnostics adds the diagnostics of the run.
+func (r *Run) AddDiagnostics(end *End) {
+	end.Diagnostics = append(end.Diagnostics, r.Diagnostics(end.Trace)...)
 }
 
 // Status is how the execution ended, as the trace names it: ok, paused, error or cancelled.

@@ -200,7 +200,7 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	r.retry(p)
 }
 
-// answerCut adds the finding about a model step whose answer was cut.
+// answerCut adds the diagnostic about a model step whose answer was cut.
 func (r *Run) answerCut(path string, site *program.Call, what *journal.CallEnded) {
 	if site.Kind != program.ModelCall || what.Finish != runtime.FinishLength ||
 		what.Failure != nil && what.Failure.Code == "model.empty" { // which says so

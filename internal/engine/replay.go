@@ -256,7 +256,7 @@ func (r *Run) GoLive() {
 		}
 	}, func(*machine.Task) {})
 	p := &r.past
-	p.pending = slices.DeleteFunc(p.pending, // what waits for a slot starts again, as steps inside it have ended
+	p.pending = slices.DeleteFunc(p.pending, // a task that waits for a slot starts again, as steps inside it have ended
 		func(c machine.Command) bool { return c.Op == machine.Start && c.Task.Queued() })
 	for i, a := range p.armed {
 		p.armed[i].Wait -= r.timeOf(a.Task)

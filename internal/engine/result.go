@@ -78,9 +78,9 @@ func (r *Run) Ended() map[string]bool {
 	return ended
 }
 
-// Findings returns the diagnostics of the run: first the failures that did not decide its error, then the rest in the
+// Diagnostics returns the diagnostics of the run: first the failures that did not decide its error, then the rest in the
 // order of the steps in its trace.
-func (r *Run) Findings(events []trace.Event) (list diagnostics.List) {
+func (r *Run) Diagnostics(events []trace.Event) (list diagnostics.List) {
 	if r.m.Result() != nil {
 		for _, f := range r.m.Others() {
 			message, hint, _ := strings.Cut(f.Err.Error(), "\n  hint: ")

@@ -1,5 +1,3 @@
-// Package execution executes runs. It starts a run, or takes the lease of an existing one and reads its journal. It
-// checks answers and values from outside, and lets internal/local drive the run. Package workflow is its public API.
 package execution
 
 import (

@@ -66,7 +66,7 @@ func (x *resumption) cancelSignal() (c cancellation, ok bool) {
 	return cancellation{reason: valid(local.Reason(*s)), force: local.Force(*s) || x.o.Force, signal: s}, true
 }
 
-// taken says who has the run executed, and by which signal that asks to go on with it; "": by none.
+// taken says who has the run executed, and by which signal that asks to resume it; "": by none.
 func (x *resumption) taken() (by, id string) {
 	for _, s := range x.fresh() {
 		if s.Kind == checkpoint.SignalTake {

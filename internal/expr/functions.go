@@ -151,9 +151,9 @@ var functions = map[string]*function{
 	"replace":    takes(text, text, text).optional(number).gives(text, replace),
 	"repeat":     takes(text, number).gives(text, repeat),
 	"join":       takes(list).optional(text).gives(text, join),
-	"indexOf":    takes(text, text).gives(number, finding(strings.Index)),
+	"indexOf":    takes(text, text).gives(number, positions(strings.Index)),
 	"lastIndexOf": takes(text, text).gives(number,
-		finding(strings.LastIndex)),
+		positions(strings.LastIndex)),
 	"hasPrefix": takes(text, text).gives(boolean, comparing(strings.HasPrefix)),
 	"hasSuffix": takes(text, text).gives(boolean, comparing(strings.HasSuffix)),
 

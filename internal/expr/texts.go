@@ -123,8 +123,8 @@ func join(s *state, a []any) any {
 	return strings.Join(parts, glue)
 }
 
-// finding counts in characters.
-func finding(f func(s, sub string) int) func(*state, []any) any {
+// positions counts in characters.
+func positions(f func(s, sub string) int) func(*state, []any) any {
 	return func(_ *state, a []any) any {
 		str := a[0].(string)
 		i := f(str, a[1].(string))

@@ -183,7 +183,7 @@ func (r *Run) finish(end *End) *End {
 	if !r.Over {
 		r.tell(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
 	}
-	r.Engine.AddFindings(&end.End)
+	r.Engine.AddDiagnostics(&end.End)
 	end.Signalled = r.signals.again
 	return r.close(end)
 }

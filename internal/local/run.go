@@ -1,5 +1,3 @@
-// Package local drives runs in this process: it carries out the commands of the engine, makes calls, keeps timers and
-// the store's lease, and sends events to the sinks.
 package local
 
 import (

@@ -1,9 +1,3 @@
-// Package machine implements a run as a pure state machine: events in, commands out. It has no
-// goroutine, clock, I/O or map order, so the same events always give the same commands. Triggers,
-// conditions, skips, bodies and the final status are decided only here.
-//
-// A driver makes a [Machine] of a compiled [Graph], executes what [Machine.Next] returns and
-// reports back with [Machine.Finish], [Machine.Due] and [Machine.Cancel].
 package machine
 
 import (

@@ -8,7 +8,7 @@
 //	Read       Begun: what the run     Definition: the present     Last: what happened since
 //	           was started with        one applies from here       the run last began again
 //
-//	Past.Unknown    the calls of the present definition of which nobody knows whether they had their effect
+//	Past.Unknown    the calls of the present definition whose outcome is unknown
 //	Ends.Next       how an event ends a step
 //	Clock.Read      how long the run has been worked on
 //

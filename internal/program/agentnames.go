@@ -101,7 +101,7 @@ func (c *compiler) listedTools(a *recipe.Agent) []string {
 	return names
 }
 
-// lenient makes the last finding a warning in a recipe that a run began with.
+// lenient makes the last diagnostic a warning in a recipe that a run began with.
 func (c *compiler) lenient() {
 	if c.stored {
 		c.list[len(c.list)-1].Level = diagnostics.Warn

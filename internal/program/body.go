@@ -116,7 +116,7 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 		given, refs = s.template(src.Inputs, inner)
 		s.refer(refs)
 	}
-	if len(s.list) < maxFindings {
+	if len(s.list) < maxDiagnostics {
 		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, what, src.Ref, &s.suggest)...)
 	}
 	check := func(given any) (map[string]any, error) {

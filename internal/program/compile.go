@@ -1,5 +1,3 @@
-// Package program compiles recipes to programs: bodies as graphs of nodes, the calls of steps with their policies,
-// limits and templates, and what a run needs of its runtime. A program is immutable and shared by runs.
 package program
 
 import (
@@ -220,9 +218,9 @@ type compiler struct {
 // of many scalars may repeat a large constant.
 const maxFolded = 16 << 20
 
-// maxFindings is the number of diagnostics after which the inputs of further sub-recipes are not
+// maxDiagnostics is the number of diagnostics after which the inputs of further sub-recipes are not
 // checked: many steps may each lack many inputs.
-const maxFindings = 10_000
+const maxDiagnostics = 10_000
 
 // Suggester makes hints for unknown names until it has compared maxCompared names, because there may
 // be many unknown and many known names.

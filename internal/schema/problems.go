@@ -15,8 +15,8 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// finding is a problem before it is reported.
-type finding struct {
+// found is a problem before it is reported.
+type found struct {
 	Problem
 	types   []string // of a wrong type: those that would do
 	choices []any    // of a wrong choice: those that would do
@@ -32,9 +32,9 @@ func problems(err *jsonschema.ValidationError, v, doc any) []Problem {
 	return slices.CompactFunc(out, func(a, b Problem) bool { return a.Path == b.Path && a.Message == b.Message })
 }
 
-// sorted orders findings by path, then message: the library's order is that of its maps.
-func sorted(fs []finding) []finding {
-	slices.SortStableFunc(fs, func(a, b finding) int {
+// sorted orders problems by path, then message: the library's order is that of its maps.
+func sorted(fs []found) []found {
+	slices.SortStableFunc(fs, func(a, b found) int {
 		return cmp.Or(comparePaths(a.Path, b.Path), strings.Compare(a.Message, b.Message))
 	})
 	return fs
@@ -58,21 +58,21 @@ type reader struct {
 	known  map[string][]string // results of properties
 }
 
-func (r reader) readAll(errs []*jsonschema.ValidationError) []finding {
-	var out []finding
+func (r reader) readAll(errs []*jsonschema.ValidationError) []found {
+	var out []found
 	for _, err := range errs {
 		out = append(out, r.read(err)...)
 	}
 	return out
 }
 
-func (r reader) read(err *jsonschema.ValidationError) []finding {
+func (r reader) read(err *jsonschema.ValidationError) []found {
 	path := ""
 	for _, token := range err.InstanceLocation {
 		path = value.Pointer(path, token)
 	}
-	say := func(format string, args ...any) []finding {
-		return []finding{{Problem: Problem{Path: path, Message: fmt.Sprintf(format, args...)}}}
+	say := func(format string, args ...any) []found {
+		return []found{{Problem: Problem{Path: path, Message: fmt.Sprintf(format, args...)}}}
 	}
 	switch k := err.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -86,15 +86,15 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 		return say("fits forms %d and %d of the schema's oneOf, must fit exactly one",
 			k.Subschemas[0]+1, k.Subschemas[1]+1)
 	case *kind.Type:
-		return []finding{r.wrongType(path, k.Want)}
+		return []found{r.wrongType(path, k.Want)}
 	case *kind.Enum:
-		return []finding{r.wrongChoice(path, k.Want)}
+		return []found{r.wrongChoice(path, k.Want)}
 	case *kind.Const:
-		return []finding{r.wrongChoice(path, []any{k.Want})}
+		return []found{r.wrongChoice(path, []any{k.Want})}
 	case *kind.Required:
-		var out []finding
+		var out []found
 		for _, name := range k.Missing {
-			out = append(out, finding{Problem: Problem{Path: value.Pointer(path, name), Message: "is required"}})
+			out = append(out, found{Problem: Problem{Path: value.Pointer(path, name), Message: "is required"}})
 		}
 		return out
 	case *kind.Dependency:
@@ -103,7 +103,7 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 		return beside(path, k.Prop, k.Missing)
 	case *kind.AdditionalProperties:
 		known := r.properties(err.SchemaURL)
-		var out []finding
+		var out []found
 		for _, name := range k.Properties {
 			out = append(out, unknownProperty(value.Pointer(path, name), known))
 		}
@@ -112,7 +112,7 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 		return say("property name %q %s", k.Property, words(r.readAll(err.Causes), value.Pointer(path, k.Property)))
 	case *kind.FalseSchema:
 		if parent, ok := strings.CutSuffix(err.SchemaURL, "/unevaluatedProperties"); ok {
-			return []finding{unknownProperty(path, r.properties(parent))}
+			return []found{unknownProperty(path, r.properties(parent))}
 		}
 		return say("is not allowed")
 	}
@@ -174,8 +174,8 @@ func sentence(k jsonschema.ErrorKind) string {
 	return "does not fit the schema"
 }
 
-func unknownProperty(path string, known []string) finding {
-	return finding{Problem: Problem{path, "is not a known property", known}}
+func unknownProperty(path string, known []string) found {
+	return found{Problem: Problem{path, "is not a known property", known}}
 }
 
 // properties lists what the properties keyword of the schema at a location names, sorted; not nil.
@@ -191,17 +191,17 @@ func (r reader) properties(location string) []string {
 	return names
 }
 
-func beside(path, name string, missing []string) []finding {
-	var out []finding
+func beside(path, name string, missing []string) []found {
+	var out []found
 	for _, m := range missing {
 		problem := Problem{Path: value.Pointer(path, m), Message: fmt.Sprintf("is required beside %q", name)}
-		out = append(out, finding{Problem: problem})
+		out = append(out, found{Problem: problem})
 	}
 	return out
 }
 
-// wrongType is the finding that the value at path has none of the types.
-func (r reader) wrongType(path string, types []string) finding {
+// wrongType is the problem that the value at path has none of the types.
+func (r reader) wrongType(path string, types []string) found {
 	names := make([]string, len(types))
 	for i, t := range types {
 		names[i] = typeNames[t]
@@ -212,7 +212,7 @@ func (r reader) wrongType(path string, types []string) finding {
 		what = strconv.FormatFloat(f, 'g', -1, 64)
 	}
 	problem := Problem{Path: path, Message: fmt.Sprintf("must be %s, not %s", oneOf(names), what)}
-	return finding{Problem: problem, types: types}
+	return found{Problem: problem, types: types}
 }
 
 var typeNames = map[string]string{
@@ -220,8 +220,8 @@ var typeNames = map[string]string{
 	"string": "a string", "array": "a list", "object": "an object",
 }
 
-// wrongChoice is the finding that the value at path is none of the choices.
-func (r reader) wrongChoice(path string, choices []any) finding {
+// wrongChoice is the problem that the value at path is none of the choices.
+func (r reader) wrongChoice(path string, choices []any) found {
 	const most = 12
 	var texts []string
 	for i, v := range choices {
@@ -238,7 +238,7 @@ func (r reader) wrongChoice(path string, choices []any) finding {
 	if got, _ := lookup(r.v, path); got != nil {
 		message += nearest(got, choices)
 	}
-	return finding{Problem: Problem{Path: path, Message: message}, choices: choices}
+	return found{Problem: Problem{Path: path, Message: message}, choices: choices}
 }
 
 // alternatives sums up why a value fits none of several forms:
@@ -248,14 +248,14 @@ func (r reader) wrongChoice(path string, choices []any) finding {
 //     choice is the problem
 //  3. of one form that is left, its problems are the problems
 //  4. else they are listed, form by form
-func (r reader) alternatives(path string, errs []*jsonschema.ValidationError) []finding {
-	forms := make([][]finding, len(errs))
+func (r reader) alternatives(path string, errs []*jsonschema.ValidationError) []found {
+	forms := make([][]found, len(errs))
 	for i, err := range errs {
 		forms[i] = r.read(err)
 	}
 	total := len(forms)
 
-	left := slices.DeleteFunc(slices.Clone(forms), func(form []finding) bool { return typesAt(path, form) != nil })
+	left := slices.DeleteFunc(slices.Clone(forms), func(form []found) bool { return typesAt(path, form) != nil })
 	if len(left) == 0 {
 		var types []string
 		for _, form := range forms {
@@ -265,11 +265,11 @@ func (r reader) alternatives(path string, errs []*jsonschema.ValidationError) []
 				}
 			}
 		}
-		return []finding{r.wrongType(path, types)}
+		return []found{r.wrongType(path, types)}
 	}
 
 	forms = left
-	left = slices.DeleteFunc(slices.Clone(forms), func(form []finding) bool { return choiceNear(path, form) != nil })
+	left = slices.DeleteFunc(slices.Clone(forms), func(form []found) bool { return choiceNear(path, form) != nil })
 	if len(left) == 0 {
 		where := choiceNear(path, forms[0]).Path
 		var choices []any
@@ -280,7 +280,7 @@ func (r reader) alternatives(path string, errs []*jsonschema.ValidationError) []
 			}
 			choices = append(choices, f.choices...)
 		}
-		return []finding{r.wrongChoice(where, choices)}
+		return []found{r.wrongChoice(where, choices)}
 	}
 	if len(left) == 1 {
 		return left[0]
@@ -290,7 +290,7 @@ func (r reader) alternatives(path string, errs []*jsonschema.ValidationError) []
 
 // typesAt returns the types that a form wants of the value at path, nil if they are not what is
 // wrong.
-func typesAt(path string, form []finding) []string {
+func typesAt(path string, form []found) []string {
 	for _, f := range form {
 		if f.Path == path && f.types != nil {
 			return f.types
@@ -299,10 +299,10 @@ func typesAt(path string, form []finding) []string {
 	return nil
 }
 
-// choiceNear returns a form's finding of a wrong choice for the value at path or a member of it,
+// choiceNear returns a form's problem of a wrong choice for the value at path or a member of it,
 // the first by path; nil if there is none.
-func choiceNear(path string, form []finding) *finding {
-	var first *finding
+func choiceNear(path string, form []found) *found {
+	var first *found
 	for i, f := range form {
 		rest, below := strings.CutPrefix(f.Path, path)
 		if below && f.choices != nil && strings.Count(rest, "/") <= 1 && (first == nil || f.Path < first.Path) {
@@ -313,7 +313,7 @@ func choiceNear(path string, form []finding) *finding {
 }
 
 // listed says what is wrong with each of several forms, in a few words.
-func listed(path string, total int, forms [][]finding) []finding {
+func listed(path string, total int, forms [][]found) []found {
 	const most = 3
 	var texts []string
 	for i, form := range forms {
@@ -324,11 +324,11 @@ func listed(path string, total int, forms [][]finding) []finding {
 		texts = append(texts, words(form, path))
 	}
 	message := fmt.Sprintf("fits none of %d forms: %s", total, strings.Join(texts, "; or "))
-	return []finding{{Problem: Problem{Path: path, Message: message}}}
+	return []found{{Problem: Problem{Path: path, Message: message}}}
 }
 
 // words joins what is wrong with one thing, with paths relative to its own.
-func words(form []finding, path string) string {
+func words(form []found, path string) string {
 	const most = 3
 	var texts []string
 	for i, f := range sorted(form) {

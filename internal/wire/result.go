@@ -30,7 +30,7 @@ type Result struct {
 	Files    []journal.File    `json:"files,omitempty"`
 	Pictures []runtime.File    `json:"pictures,omitempty"`
 	Spent    []runtime.Spent   `json:"spent,omitempty"`
-	Found    []Finding         `json:"found,omitempty"`
+	Found    []Diagnostic      `json:"found,omitempty"`
 	Told     []told            `json:"told,omitempty"`
 }
 
@@ -59,7 +59,7 @@ type told struct {
 func ResultOf(res *engine.Result) *Result {
 	w := &Result{Size: res.Extent.Bytes, Weight: res.Extent.Weight, Response: shown(res.Response),
 		Reply: replyOf(res.Reply), Err: FaultOf(res.Err), Bad: FaultOf(res.Bad), Left: res.Left, Lost: res.Lost,
-		Yield: res.Yield, Files: res.Files, Pictures: res.Pictures, Spent: res.Spent, Found: FindingsOf(res.Found),
+		Yield: res.Yield, Files: res.Files, Pictures: res.Pictures, Spent: res.Spent, Found: DiagnosticsOf(res.Found),
 		Output: ValueOf(res.Output)}
 	if v, err := value.Decode(res.Text); err == nil {
 		w.Output = &Value{v}

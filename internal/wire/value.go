@@ -30,8 +30,8 @@ func ValueOf(v any) *Value {
 	return &Value{v}
 }
 
-// Finding is a [diagnostics.Diagnostic].
-type Finding struct {
+// Diagnostic is a [diagnostics.Diagnostic].
+type Diagnostic struct {
 	Level    diagnostics.Level
 	Kind     diagnostics.Kind
 	Code     diagnostics.Code
@@ -42,10 +42,10 @@ type Finding struct {
 	Data     *Value               `json:",omitempty"`
 }
 
-// FindingsOf takes diagnostics apart.
-func FindingsOf(list diagnostics.List) (out []Finding) {
+// DiagnosticsOf takes diagnostics apart.
+func DiagnosticsOf(list diagnostics.List) (out []Diagnostic) {
 	for _, d := range list {
-		f := Finding{Level: d.Level, Kind: d.Kind, Code: d.Code, Message: d.Message, Hint: d.Hint,
+		f := Diagnostic{Level: d.Level, Kind: d.Kind, Code: d.Code, Message: d.Message, Hint: d.Hint,
 			Position: d.Position, Step: d.Step}
 		if d.Data != nil {
 			f.Data = &Value{d.Data}
@@ -56,7 +56,7 @@ func FindingsOf(list diagnostics.List) (out []Finding) {
 }
 
 // ListOf puts diagnostics together again.
-func ListOf(found []Finding) (list diagnostics.List) {
+func ListOf(found []Diagnostic) (list diagnostics.List) {
 	for _, f := range found {
 		d := diagnostics.Diagnostic{Level: f.Level, Kind: f.Kind, Code: f.Code, Message: f.Message, Hint: f.Hint,
 			Position: f.Position, Step: f.Step}

@@ -377,7 +377,7 @@ func ending(e *engine.Run) string {
 	if left := e.Left(); left != nil {
 		text += fmt.Sprintln(left)
 	}
-	for _, d := range e.Findings(nil) { // what calls found, only the engine knows that was told
+	for _, d := range e.Diagnostics(nil) { // what calls found, only the engine knows that was told
 		if d.Code == diagnostics.CodeStepFailed {
 			text += fmt.Sprintln(d.Step, d.Message)
 		}
