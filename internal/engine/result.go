@@ -78,8 +78,8 @@ func (r *Run) Ended() map[string]bool {
 	return ended
 }
 
-// Diagnostics returns the diagnostics of the run: first the failures that did not decide its error, then the rest in the
-// order of the steps in its trace.
+// Diagnostics returns the diagnostics of the run: first the failures that did not decide its error, then the rest in
+// the order of the steps in its trace.
 func (r *Run) Diagnostics(events []trace.Event) (list diagnostics.List) {
 	if r.m.Result() != nil {
 		for _, f := range r.m.Others() {
