@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,16 +66,28 @@ type replied struct {
 	reply agents.Reply
 }
 
-func (r *Run) agentOf(t *machine.Task) *agent {
-	a := r.agents[t]
+// agentsOf are the agents of tasks that have not ended.
+type agentsOf map[*machine.Task]*agent
+
+// of returns the agent of a task.
+func (s *agentsOf) of(t *machine.Task) *agent {
+	a := (*s)[t]
 	if a == nil {
 		a = &agent{calls: map[string]int{}, tries: map[string]int{}}
-		if r.agents == nil {
-			r.agents = map[*machine.Task]*agent{}
+		if *s == nil {
+			*s = agentsOf{}
 		}
-		r.agents[t] = a
+		(*s)[t] = a
 	}
 	return a
+}
+
+// working returns the agents at work, in the order in which they began.
+func (s agentsOf) working() []*agent {
+	list := slices.DeleteFunc(slices.Collect(maps.Values(s)),
+		func(a *agent) bool { return a.call == nil || a.leg == nil })
+	slices.SortFunc(list, func(a, b *agent) int { return cmp.Compare(a.call.ID, b.call.ID) })
+	return list
 }
 
 // callsSoFar returns the calls of tools that the agent has made, as expressions see them.
@@ -134,10 +147,10 @@ func (r *Run) prepareAgent(p *pending) error {
 	if len(before) > 0 && loop.Memory.Thread != "" {
 		return badArgument(p, "messages", fmt.Errorf("exclude the memory of agent %q", loop.Name))
 	}
-	if p.accounts, err = r.pricedAccounts(p.task, p.site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
+	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
 		return err
 	}
-	a := r.agentOf(p.task)
+	a := r.agents.of(p.task)
 	a.atWork = atWork{call: p, loop: loop, unknown: r.before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
 			RunID: r.o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
@@ -211,7 +224,11 @@ func (r *Run) pump(a *agent) {
 func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	p, what := a.call, journal.AgentEvents{Events: []agents.Event{*recorded}}
 	e := &what.Events[0]
-	if err := r.refusesEvent(e); err != nil {
+	err := r.budget.refuses(e, r.m.Room())
+	if r.ending.broken {
+		err = errors.New("the run is over")
+	}
+	if err != nil {
 		a.leg.Broken(err)
 		return
 	}
@@ -237,7 +254,7 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 
 // resumeAgents resumes agents that waited for the store; a non-nil err means that the store accepts no more writes.
 func (r *Run) resumeAgents(err error) {
-	for _, a := range r.working() {
+	for _, a := range r.agents.working() {
 		if a.saving {
 			a.saving = false
 			if err != nil {
@@ -250,7 +267,7 @@ func (r *Run) resumeAgents(err error) {
 
 // stopAgents tells all agents to stop because the run is being cancelled.
 func (r *Run) stopAgents(err, cause error) {
-	for _, a := range r.working() {
+	for _, a := range r.agents.working() {
 		r.stopAgent(a, err, cause)
 	}
 }
@@ -272,7 +289,7 @@ func (r *Run) stopAgent(a *agent, err, cause error) {
 
 // Stopped reports whether the agent that makes a call was told to stop.
 func (r *Run) Stopped(call int64) bool {
-	return slices.ContainsFunc(r.working(), func(a *agent) bool {
+	return slices.ContainsFunc(r.agents.working(), func(a *agent) bool {
 		return a.call.stopped && slices.ContainsFunc(a.jobs, func(p *pending) bool { return p.ID == call })
 	})
 }
@@ -320,7 +337,7 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 		r.finish(p, outcome{failure: notDone("cancelled before it ended")})
 		return
 	}
-	a := r.agentOf(t)
+	a := r.agents.of(t)
 	for i := range pauses {
 		q := &pauses[i]
 		if slices.ContainsFunc(r.waits.pauses, func(o *Pause) bool { return o.task == t && o.inAgent == q.ID }) {
@@ -341,7 +358,7 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 
 // agentWaits makes the task of an agent wait, unless it has an answer already.
 func (r *Run) agentWaits(t *machine.Task) {
-	a := r.agentOf(t)
+	a := r.agents.of(t)
 	r.m.Suspend(t)
 	switch {
 	case t.Status() != machine.Waiting:
@@ -360,7 +377,7 @@ func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	}
 	if q.For == agents.Indeterminate {
 		show, _ := q.Show.(map[string]any)
-		about := r.aboutCallIn(r.agentOf(p.task), q.Step, q.Tool, q.Call, show["arguments"])
+		about := r.aboutCallIn(r.agents.of(p.task), q.Step, q.Tool, q.Call, show["arguments"])
 		r.knownAbout(&shown, &about)
 	}
 	shown.CreatedAt = r.now
@@ -370,7 +387,7 @@ func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 
 // answerAgent resumes an agent because one of its pauses is over.
 func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
-	a := r.agentOf(p.task)
+	a := r.agents.of(p.task)
 	fail := func(f *machine.Failure) {
 		if p.task.Status() == machine.Waiting {
 			r.answerTask(p.task, nil, f)
@@ -383,7 +400,7 @@ func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 		return
 	}
 	if next == resume.Answered && asksForMore(p) {
-		if f := r.raise(p, answer); f != nil {
+		if f := r.budget.raise(p, answer); f != nil {
 			fail(f)
 			return
 		}
@@ -398,7 +415,7 @@ func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 
 // applyAgent applies events of an agent.
 func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
-	a := r.agentOf(t)
+	a := r.agents.of(t)
 	a.began, a.owner = cmp.Or(kept.Began, a.began), r.past.owner
 	a.events, a.told = append(a.events, kept.Events), nil
 	r.budget.keep(kept.Events)
@@ -419,10 +436,10 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	}
 	for _, c := range kept.Calls {
 		a.calls[c.Step]++
-		r.markDrawn(c.Model, c.N)
+		r.drawn.mark(c.Model, c.N)
 	}
-	r.spent(t, kept.Model(), kept.Used, len(kept.Calls))
-	r.countTools(t, kept)
+	r.budget.spent(t, kept.Model(), kept.Used, len(kept.Calls))
+	r.budget.countTools(t, kept)
 	r.m.Spend(t, kept.Used.Micros)
 	if kept.Waits {
 		r.settled(t)

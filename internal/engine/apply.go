@@ -63,7 +63,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 			return fmt.Errorf("step %q does not wait for a slot", e.Path)
 		}
 		r.m.Give(given, what.Output, what.Failure)
-		r.noteAnswer(e.Path, what.Answer)
+		r.budget.noteAnswer(e.Path, what.Answer)
 	case journal.StepDenied:
 		r.applyDenied(t, e.Path, what.Failure)
 	case journal.TimerDue:
@@ -129,8 +129,8 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 	if what.Models != nil {
 		r.use(t, what.Models)
 	}
-	r.countTools(t, what)
-	r.noteAnswer(path, what.Answer)
+	r.budget.countTools(t, what)
+	r.budget.noteAnswer(path, what.Answer)
 	site := t.Node().Adapter.(*program.Call)
 	if r.answerCut(path, site, what); what.Unknown {
 		r.callUnknown(path, site.Name, what.Why)
@@ -140,15 +140,11 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 
 // use counts what a call used of models.
 func (r *Run) use(t *machine.Task, used *journal.ModelUse) {
-	for _, n := range used.Draws {
-		r.markDrawn(used.Model, n)
-	}
+	r.drawn.mark(used.Model, used.Draws...)
 	for _, tried := range used.Tried {
-		for _, n := range tried.Draws {
-			r.markDrawn(tried.Model, n)
-		}
+		r.drawn.mark(tried.Model, tried.Draws...)
 	}
-	r.spent(t, used.Model, used.Used, used.Calls())
+	r.budget.spent(t, used.Model, used.Used, used.Calls())
 	r.m.Spend(t, used.Used.Micros)
 }
 
@@ -157,7 +153,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 	opened := &Pause{Pause: what.Pause, task: t}
 	if a := what.Agent; a != nil {
 		opened.inAgent, opened.again = a.Pause, a.Tries > 0
-		r.agentOf(t).tries[a.Place] = a.Tries
+		r.agents.of(t).tries[a.Place] = a.Tries
 	} else {
 		r.settled(t)
 		if opened.Reason == journal.Indeterminate {

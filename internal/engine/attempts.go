@@ -45,7 +45,7 @@ func (r *Run) attempted(p *pending, res *Result) {
 	err := res.Err
 	p.open = r.leavesOpen(p, err)
 	if _, panicked := errors.AsType[*PanicError](err); !panicked && !unmade(res.Bad) {
-		r.settle(p, res)
+		r.budget.settle(p, res)
 	}
 	switch {
 	case err == nil && r.waitsForDay(p, res.Bad):
@@ -196,7 +196,7 @@ func (r *Run) retry(p *pending) {
 		p.stage = delayed
 		return
 	}
-	if pause, err := r.reserve(p); err != nil {
+	if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
 		if pause == nil && p.last != nil && retry.FailureOf(p.last).Unsent() {
 			err = p.last // what keeps it from being sent says more than what has been used meanwhile
 		}
@@ -208,7 +208,7 @@ func (r *Run) retry(p *pending) {
 	if p.Request != nil {
 		again := *p.Request // the model may have kept the request
 		p.Request = &again
-		r.draw(p)
+		r.drawn.draw(p)
 	}
 	r.tellCall(p)
 	r.make(p)

@@ -384,7 +384,7 @@ func (r *Run) leftBehind(p *pending, err error) {
 	p.open = true
 	if p.Request != nil { // what it may cost counts as used
 		p.use.Used = p.use.Used.Plus(p.reserved)
-		r.release(p, p.reserved)
+		p.release(p.reserved)
 	}
 	if err == nil {
 		err = r.cause(p)

@@ -26,7 +26,7 @@ func (r *Run) approves(p *Pause) []string {
 	if p.inAgent == "" {
 		return nil
 	}
-	for _, events := range r.agentOf(p.task).events {
+	for _, events := range r.agents.of(p.task).events {
 		for i := range events {
 			if e := &events[i]; e.Kind == agents.Paused && e.Rest().Pause.ID == p.inAgent {
 				return e.Rest().Pause.Approves()

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -78,11 +76,11 @@ func (r *Run) rest() bool {
 	if result := r.m.Result(); result == nil || result.Status != machine.Waiting {
 		return false
 	}
-	for _, a := range r.working() {
+	for _, a := range r.agents.working() {
 		a.leg.Rest()
 		r.pump(a)
 	}
-	return len(r.working()) > 0
+	return len(r.agents.working()) > 0
 }
 
 // rests reports whether an agent only waits for tools of its recipe.
@@ -101,12 +99,4 @@ func (r *Run) shareInside(t *machine.Task, e *journal.Event, generation int) {
 	if what, ok := e.What.(journal.AgentEvents); ok {
 		r.shareAgent(t, e.Path, what, generation)
 	}
-}
-
-// working returns the agents at work, in the order in which they began.
-func (r *Run) working() []*agent {
-	list := slices.DeleteFunc(slices.Collect(maps.Values(r.agents)),
-		func(a *agent) bool { return a.call == nil || a.leg == nil })
-	slices.SortFunc(list, func(a, b *agent) int { return cmp.Compare(a.call.ID, b.call.ID) })
-	return list
 }

@@ -46,7 +46,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 		a.ended(r, p, outcome{}, err)
 		return
 	}
-	if pause, err := r.limitTools(p); err != nil {
+	if pause, err := p.limitTools(); err != nil {
 		r.failedOr(p, pause, err)
 		return
 	}
@@ -139,12 +139,12 @@ func (a *agent) entered(r *Run, p *pending) {
 	if r.tooLate(p) {
 		return
 	}
-	if pause, err := r.reserve(p); err != nil {
+	if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
 		r.failedOr(p, pause, err)
 		return
 	}
 	if p.Request != nil {
-		r.draw(p)
+		r.drawn.draw(p)
 	}
 	r.make(p)
 }
@@ -186,7 +186,7 @@ func (a *agent) abandoned(r *Run, p *pending, _ string, err error) { a.ended(r, 
 
 // ended ends a call of an agent without a result: it failed, or waits.
 func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
-	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
+	p.release(journal.Amount{}) // of a call that was not made, or panicked
 	delete(a.tries, placeOf(p.Path, p.Job.Call))
 	if end.pause != nil {
 		if p.Attempts > 0 {

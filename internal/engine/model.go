@@ -57,12 +57,12 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	p.Stream = about.Streams && r.o.Wants.Deltas
 	r.resolve(p, p.site.Retry, about.Retry)
 	p.Request, p.fallbacks = req, about.Fallbacks
-	if p.accounts, err = r.pricedAccounts(p.task, p.site.Pos, r.withFallbacks(req.Model)...); err != nil {
+	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.withFallbacks(req.Model)...); err != nil {
 		return nil, err
 	}
-	pause, err := r.reserve(p)
+	pause, err := r.budget.reserve(p, r.clock.At(r.now))
 	if err == nil {
-		r.draw(p)
+		r.drawn.draw(p)
 	}
 	return pause, err
 }
@@ -233,13 +233,8 @@ func noAnswer(p *pending, code, why string) error {
 		Err: fmt.Errorf("%s: model %q: %s", p.site.Pos, p.Request.Model, why)}
 }
 
-// draw counts a call of a model.
-func (r *Run) draw(p *pending) {
-	p.Calls++
-	n := r.drawCall(p.Request.Model)
-	p.Request.Call, p.Request.StepCall = n, p.Calls
-	p.use.Model, p.use.Draws = p.Request.Model, append(p.use.Draws, n)
-}
+// draws are the calls of models so far, by model.
+type draws map[string]*drawn
 
 // drawn are the calls of a model.
 type drawn struct {
@@ -247,10 +242,35 @@ type drawn struct {
 	free int    // where in made the first may be that was not
 }
 
-// drawCall numbers the calls of a model: each gets the lowest number, from 1, that no other call has. So a
-// call that a crash interrupted gets its number again.
-func (r *Run) drawCall(model string) int {
-	d := r.drawnOf(model)
+// draw counts a call of a model.
+func (s *draws) draw(p *pending) {
+	p.Calls++
+	n := s.of(p.Request.Model).next()
+	p.Request.Call, p.Request.StepCall = n, p.Calls
+	p.use.Model, p.use.Draws = p.Request.Model, append(p.use.Draws, n)
+}
+
+// mark notes recorded calls.
+func (s *draws) mark(model string, numbers ...int) {
+	for _, n := range numbers {
+		s.of(model).mark(n)
+	}
+}
+
+func (s *draws) of(model string) *drawn {
+	d := (*s)[model]
+	if d == nil {
+		if d = new(drawn); *s == nil {
+			*s = draws{}
+		}
+		(*s)[model] = d
+	}
+	return d
+}
+
+// next numbers a call of a model: each gets the lowest number, from 1, that no other call has. So a call that a crash
+// interrupted gets its number again.
+func (d *drawn) next() int {
 	for d.free < len(d.made) && d.made[d.free] {
 		d.free++
 	}
@@ -261,26 +281,14 @@ func (r *Run) drawCall(model string) int {
 	return d.free + 1
 }
 
-// markDrawn notes a recorded call. It ignores a number that no run reaches, because it would need much memory.
-func (r *Run) markDrawn(model string, n int) {
+// mark notes a recorded call. It ignores a number that no run reaches, because it would need much memory.
+func (d *drawn) mark(n int) {
 	const most = 1 << 24
 	if n < 1 || n > most {
 		return
 	}
-	d := r.drawnOf(model)
 	for len(d.made) < n {
 		d.made = append(d.made, false)
 	}
 	d.made[n-1] = true
-}
-
-func (r *Run) drawnOf(model string) *drawn {
-	d := r.drawn[model]
-	if d == nil {
-		if d = new(drawn); r.drawn == nil {
-			r.drawn = map[string]*drawn{}
-		}
-		r.drawn[model] = d
-	}
-	return d
 }

@@ -75,7 +75,7 @@ func (r *Run) Next() Command {
 			switch {
 			case t.hold && !r.ending.cancelled:
 				t.kept = append(t.kept, c)
-			case r.timed():
+			case r.budget.timed():
 				r.askTime(c)
 			default:
 				r.start(c)
@@ -112,7 +112,7 @@ func (r *Run) carryOut(c machine.Command) {
 	t := c.Task
 	switch c.Op {
 	case machine.Began:
-		r.beginTime(t)
+		r.budget.begin(t, r.clock.At(r.now))
 		r.emit(t, trace.StepStart, t.Path(), nil, t.Size())
 	case machine.Ended:
 		if t.Node().Kind != machine.Call { // computing takes time too

@@ -166,7 +166,7 @@ func (r *Run) waitOver(t *machine.Task) {
 // suspend opens the pause that a call asked for.
 func (r *Run) suspend(p *pending, pause *resume.Pause) {
 	t := p.task
-	r.unuse(p)
+	p.unuse()
 	if pause.Reason != journal.Indeterminate && !r.m.CanWait(t) { // it was told to stop meanwhile
 		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use.Some()}
 		if r.ending.cancelled {
@@ -322,7 +322,11 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	case p.Reason == journal.Indeterminate:
 		r.decideCall(t, answer)
 	case next == resume.Answered && asksForMore(p):
-		r.decideMore(p, answer)
+		if f := r.budget.raise(p, answer); f != nil {
+			r.answerTask(t, nil, f)
+			return
+		}
+		r.m.Again(t)
 	default:
 		if next == resume.Answered {
 			if r.waits.answers == nil {
@@ -367,7 +371,7 @@ func (r *Run) decideCall(t *machine.Task, answer any) {
 		r.m.Again(t)
 		return
 	}
-	r.countTools(t, &journal.CallEnded{Failure: failure}) // it was made
+	r.budget.countTools(t, &journal.CallEnded{Failure: failure}) // it was made
 	r.answerTask(t, output, failure)
 }
 

@@ -46,7 +46,7 @@ func (r *Run) Resume(inputs map[string]any, was *past.Past, ended, undo bool) er
 	begun, own := r.now, r.o.Limits
 	r.recallTools(was.Tools)
 	r.prepare(inputs)
-	r.recallSpent(was.Before())
+	r.budget.recall(was.Before())
 	r.past.there, r.past.replaying = true, true
 	r.clock = past.Clock{Since: events[from].At}
 	for i := range from { // a new definition comes after the execution that brings it
@@ -176,7 +176,7 @@ func (r *Run) replayed(c machine.Command) {
 	switch c.Op {
 	case machine.Began:
 		p.knows(c.Task)
-		r.beginTime(c.Task)
+		r.budget.begin(c.Task, r.clock.At(r.now))
 	case machine.Skipped:
 		r.closePauses(c.Task)
 		r.settled(c.Task) // it may have waited at a breakpoint, and never have opened a pause

@@ -27,7 +27,7 @@ func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any, again bool) {
 	r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p), Call: p.Call})
 	again = again || r.o.Interrupt == resume.Restart
 	if again && asksForMore(p) && past.Decision(answer) == "raise" { // also for earlier steps
-		r.raise(p, answer)
+		r.budget.raise(p, answer)
 	}
 }
 

@@ -77,9 +77,9 @@ type Run struct {
 	calls  calls    // in progress
 	timers timers   // that are armed
 	waits  waits    // of tasks
-	agents map[*machine.Task]*agent
+	agents agentsOf
 	budget budget
-	drawn  map[string]*drawn // by model
+	drawn  draws
 	undo   undoing
 
 	generations
@@ -140,7 +140,7 @@ type actor struct {
 // New makes a run without state: call Begin or Resume next.
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: past.Clock{Since: o.Now}}
-	r.generation, r.budget.host, r.unsaved.by = 1, hostLimits(o.Budget), o.By
+	r.generation, r.budget, r.unsaved.by = 1, newBudget(p, &r.o), o.By
 	return r
 }
 
@@ -256,7 +256,7 @@ func (r *Run) prepare(inputs map[string]any) {
 
 // newMachine makes the machine of a generation.
 func (r *Run) newMachine(parallel int) *machine.Machine {
-	wall, name := r.wallTime()
+	wall, name := r.budget.wallTime()
 	return machine.New(r.program.Graph, r.inputs, machine.Options{
 		MaxParallel: parallel, MaxItems: r.o.Limits.MaxItems, WallTime: wall, WallTimeName: name,
 		Grace:    r.o.Limits.Grace,
@@ -267,7 +267,7 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version,
 				"started_at": r.began.UTC().Format(time.RFC3339)}
 		},
-		Told: r.toldOf, Denies: r.denies, Breaks: r.breaks,
+		Told: func(t *machine.Task, what string) any { return r.budget.told(t, what, r.agents) }, Denies: r.denies, Breaks: r.breaks,
 	})
 }
 

@@ -256,7 +256,7 @@ func (r *Run) give(path string, end journal.CallGiven) bool {
 		return false
 	}
 	r.m.Give(t, end.Output, end.Failure)
-	r.noteAnswer(path, end.Answer)
+	r.budget.noteAnswer(path, end.Answer)
 	r.noteAfter(n, path, end)
 	return true
 }
@@ -355,7 +355,7 @@ func (r *Run) Redefine(
 	r.recallTools(was.Tools)
 	r.breakpoints = was.Breakpoints
 	r.prepare(inputs)
-	r.recallSpent(was.Events)
+	r.budget.recall(was.Events)
 	r.noteExecution()
 	r.unsaved.events = append(append(r.unsaved.events, closing...), journal.Event{At: r.now, By: r.o.By, What: what})
 	r.begunAnew(&what)

@@ -58,13 +58,13 @@ func (r *Run) start(c machine.Command) {
 		r.finish(p, outcome{failure: countsAsFailed(), unknown: true})
 		return
 	}
-	bounded := r.timed() || r.countsTools() || len(p.Spends) > 0
+	bounded := r.budget.timed() || r.budget.countsTools() || len(p.Spends) > 0
 	later := p.Kind == program.ModelCall || p.Kind == program.AgentCall // models have checked, agents check each call
 	if bounded && !later {
-		if p.accounts = r.accountsOf(t); p.Kind == program.ToolCall {
+		if p.accounts = r.budget.accountsOf(t); p.Kind == program.ToolCall {
 			p.tools = 1
 		}
-		if pause, err := r.reserve(p); err != nil {
+		if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
 			r.failedOr(p, pause, err)
 			return
 		}
@@ -158,7 +158,7 @@ func (r *Run) prepareRetriever(p *pending) (err error) {
 	}
 	r.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
 	if len(p.Spends) > 0 {
-		_, err = r.pricedAccounts(p.task, p.site.Pos, p.Spends...)
+		_, err = r.budget.priced(p.task, p.site.Pos, p.Spends...)
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
 // finish handles the end of the call of a step.
 func (r *Run) finish(p *pending, end outcome) {
 	p.stage = over
-	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
+	p.release(journal.Amount{}) // of a call that was not made, or panicked
 	r.leave(p)
 	t := p.task
 	t.Driver = nil
@@ -90,7 +90,7 @@ func (r *Run) finish(p *pending, end outcome) {
 	if end.unknown {
 		what.Why = r.textOf(r.why(p))
 	}
-	r.unuse(p)
+	p.unuse()
 	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
 		r.applyEnded(t, p.Path, &what) // a call cancelled from outside is repeated when the run is recovered
 		return
