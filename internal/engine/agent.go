@@ -196,7 +196,7 @@ func (r *Run) pump(a *agent) {
 	a.inside = true
 	for a.call != nil && !a.saving && !a.stays() {
 		a.leg.Now, a.leg.Grants, a.leg.Notes = r.now, r.grants, r.unsaved.notes.of(a.call.Path)
-		a.leg.Changed = r.changed
+		a.leg.Changed = r.tools.changed
 		switch act := a.leg.Next(); {
 		case r.todo.hold && a.canStay(act):
 			a.kept = act
@@ -205,7 +205,7 @@ func (r *Run) pump(a *agent) {
 		case act.Record != nil:
 			r.agentEvent(a, act.Record)
 		case act.Tell != nil:
-			r.show(*act.Tell, act.Content)
+			r.trace.show(*act.Tell, act.Content)
 		case act.Job != nil:
 			r.startJob(a, act.Job)
 		case len(a.came) > 0:
@@ -246,9 +246,9 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	if e.Kind == agents.Steered {
 		r.unsaved.notes.taken(e.Rest().Notes)
 	}
-	if e.Barrier() && r.durable() {
+	if e.Barrier() && r.unsaved.durable {
 		a.saving = true
-		r.ask(Command{Op: Save})
+		r.todo.ask(Command{Op: Save})
 	}
 }
 
@@ -382,7 +382,7 @@ func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	}
 	shown.CreatedAt = r.now
 	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}
-	return r.openPause(p.task, shown.Step, r.decided(), journal.PauseOpened{Pause: shown, Agent: of})
+	return r.openPause(p.task, shown.Step, r.ending.decided(r.m), journal.PauseOpened{Pause: shown, Agent: of})
 }
 
 // answerAgent resumes an agent because one of its pauses is over.

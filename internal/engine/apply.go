@@ -12,7 +12,7 @@ import (
 
 // record adds an event of a task that happens now, and applies it.
 func (r *Run) record(t *machine.Task, path string, what journal.What) {
-	e := journal.Event{At: r.now, Path: path, After: r.decided(), What: what}
+	e := journal.Event{At: r.now, Path: path, After: r.ending.decided(r.m), What: what}
 	r.noteEvent(e)
 	r.takeIn(t, &e)
 }
@@ -36,7 +36,7 @@ func (r *Run) Take(events []journal.Event) {
 
 // takeIn is apply for an event that the run has made itself, which therefore cannot be illegal.
 func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
-	r.servesFrom(e)
+	r.serve(e)
 	if err := r.apply(t, e); err != nil {
 		panic(err)
 	}

@@ -160,9 +160,9 @@ func (r *Run) retryAfter(p *pending, delay time.Duration) {
 	}
 	p.stage, p.due = delayed, r.now.Add(delay)
 	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && left < delay {
-		p.timer = r.arm(left, func() { r.late(p) })
+		p.timer = r.todo.arm(left, due{call: p, late: true})
 	} else {
-		p.timer = r.arm(delay, func() { r.retry(p) })
+		p.timer = r.todo.arm(delay, due{call: p})
 	}
 }
 

@@ -227,7 +227,7 @@ func (r *Run) tellCall(p *pending) {
 	if p.Kind == program.ModelCall {
 		data = r.modelData(p)
 	}
-	if r.durable() && p.hasEffect() { // a person may have to find out its outcome
+	if r.unsaved.durable && p.hasEffect() { // a person may have to find out its outcome
 		data = append(data[:len(data):len(data)], trace.Attr{Key: "key", Value: r.keyOf(p)})
 		slices.SortStableFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
 	}
@@ -311,7 +311,7 @@ func (r *Run) make(p *pending) {
 	}
 	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && r.o.Before == nil
 	p.stage = asked
-	r.ask(Command{Op: Make, Call: p.Call, of: p})
+	r.todo.ask(Command{Op: Make, Call: p.Call, of: p})
 }
 
 // begins reports whether a call that is handed to the driver starts. If not, it is over.
@@ -342,9 +342,9 @@ func (r *Run) stop(p *pending, err error) {
 	case working:
 		r.stopAgent(p.agent, context.Canceled, err)
 	case flying:
-		r.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
+		r.todo.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
 	case delayed:
-		r.disarm(p.timer)
+		r.todo.disarm(p.timer)
 		r.failed(p, cmp.Or(p.last, r.cause(p)))
 	case queued:
 		r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })

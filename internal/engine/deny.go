@@ -32,7 +32,7 @@ func (r *Run) denies(t *machine.Task) *machine.Failure {
 			return nil
 		}
 	}
-	r.noteAfter(r.decided()-1, path, journal.StepDenied{Failure: f})
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: r.ending.decided(r.m) - 1, What: journal.StepDenied{Failure: f}})
 	return f
 }
 

@@ -65,7 +65,7 @@ func (r *Run) looked(p *pending, res *Result) {
 		p.Request = nil
 	}
 	r.record(p.task, p.Path, journal.CallFiles{Files: res.Files})
-	if !r.durable() {
+	if !r.unsaved.durable {
 		r.launch(p)
 		return
 	}

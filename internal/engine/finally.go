@@ -73,7 +73,7 @@ func (r *Run) endFinally() {
 
 // quit forgets what has not ended: timers, calls, questions, agents at work.
 func (r *Run) quit() {
-	r.disarmAll()
+	r.todo.disarmAll()
 	r.past.pending, r.past.armed, r.past.halted = nil, nil, nil
 	r.waits.dropAll(func(*Pause) bool { return true })
 	r.agents = nil

@@ -97,7 +97,7 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 			return err
 		}
 	case program.ToolCall:
-		if err := r.unchanged(p.Name); err != nil {
+		if err := r.tools.unchanged(p.Name); err != nil {
 			return err
 		}
 		if p.Input = p.Job.Args; p.Input == nil {
@@ -151,7 +151,7 @@ func (a *agent) entered(r *Run, p *pending) {
 
 func (a *agent) tell(r *Run, p *pending, ev trace.Event, content any, _ bool) {
 	if ev.Kind != trace.AdapterCall && a.leg.Told(p.Job, ev) { // it tells of its calls itself
-		r.show(ev, content)
+		r.trace.show(ev, content)
 	}
 }
 

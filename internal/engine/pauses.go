@@ -122,7 +122,7 @@ func (r *Run) openWait(c machine.Command) {
 		return // the task has ended meanwhile
 	}
 	if t.AtBreakpoint() {
-		r.openBreak(t)
+		r.pause(t, journal.PauseOpened{Pause: pauseBefore(t, r.o.Redact)})
 		return
 	}
 	if t.Node().Kind == machine.Receive {
@@ -140,7 +140,7 @@ func (r *Run) openWait(c machine.Command) {
 	}
 	if left := p.RetryAt.Sub(r.now); !p.RetryAt.IsZero() && (left <= r.o.Limits.InlineWait || !r.o.Kept) {
 		r.m.Keep(t)
-		r.arm(left, func() { r.waitOver(t) })
+		r.todo.arm(left, due{wait: t})
 		return
 	}
 	r.pause(t, journal.PauseOpened{Pause: p})
@@ -149,18 +149,11 @@ func (r *Run) openWait(c machine.Command) {
 // refuseWait ends the waiting of a task for which no pause can be opened.
 func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
 	if t.Node().Kind == machine.Call { // it waits already
-		r.record(t, r.path(t), journal.CallEnded{Failure: failure})
+		r.record(t, r.trace.path(t), journal.CallEnded{Failure: failure})
 		return
 	}
-	r.begun(t)
-	r.record(t, r.path(t), journal.WaitOver{Failure: failure})
-}
-
-// waitOver ends a short wait without a pause.
-func (r *Run) waitOver(t *machine.Task) {
-	if t.Status() == machine.Waiting && !r.ending.cancelled {
-		r.record(t, t.Path(), journal.WaitOver{})
-	}
+	r.trace.begun(t, r.now)
+	r.record(t, r.trace.path(t), journal.WaitOver{Failure: failure})
 }
 
 // suspend opens the pause that a call asked for.
@@ -181,7 +174,7 @@ func (r *Run) suspend(p *pending, pause *resume.Pause) {
 
 // pause gives a pause its identity, records it and announces it.
 func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
-	path := r.path(t)
+	path := r.trace.path(t)
 	what.Pause.ID = pauseID(path, r.waits.opened[path]+1)
 	if err := r.openPause(t, path, r.m.Decided(), what); err != nil {
 		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
@@ -230,25 +223,10 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 		r.answerGranted()
 		return nil
 	}
-	r.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
-	r.watchPause(opened)
-	r.ask(Command{Op: Announce, Detail: &Detail{Pause: opened}})
+	r.trace.emit(t, r.now, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
+	r.todo.watch(opened, r.now)
+	r.todo.ask(Command{Op: Announce, Detail: &Detail{Pause: opened}})
 	return nil
-}
-
-// watchPause arms the timer for what is due while the run continues.
-func (r *Run) watchPause(p *Pause) {
-	due := p.ExpiresAt
-	if due.IsZero() || !p.RetryAt.IsZero() && p.RetryAt.Before(due) {
-		due = p.RetryAt
-	}
-	if !due.IsZero() {
-		p.timer = r.arm(due.Sub(r.now), func() {
-			if !r.ending.cancelled {
-				r.goOn(p)
-			}
-		})
-	}
 }
 
 // goOn ends a pause because of the time, if it is due.
@@ -258,7 +236,7 @@ func (r *Run) goOn(p *Pause) {
 	}
 	next, answer := p.Due(r.now)
 	if next == resume.Wait { // timers are not exact
-		r.watchPause(p)
+		r.todo.watch(p, r.now)
 		return
 	}
 	r.recordAll(nil, r.endOf(p, next, answer))
@@ -306,7 +284,7 @@ func (r *Run) actBy(events []journal.Event) []journal.Event {
 // answer resumes a task whose pause is over.
 func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	r.waits.drop(p)
-	r.disarm(p.timer)
+	r.todo.disarm(p.timer)
 	t := p.task
 	switch {
 	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
@@ -356,7 +334,7 @@ func (r *Run) closePauses(t *machine.Task) {
 			continue
 		}
 		r.waits.drop(p)
-		r.disarm(p.timer)
+		r.todo.disarm(p.timer)
 		r.unasked(p)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
@@ -377,15 +355,10 @@ func (r *Run) decideCall(t *machine.Task, answer any) {
 
 // answerTask ends the waiting of a task.
 func (r *Run) answerTask(t *machine.Task, output any, failure *machine.Failure) {
-	r.begun(t)
-	r.m.Answer(t, output, failure)
-}
-
-// begun adds the start of a step to the trace of this execution if the step waited in an earlier one.
-func (r *Run) begun(t *machine.Task) {
-	if t.First == 0 && !r.past.replaying {
-		r.emit(t, trace.StepStart, t.Path(), nil, nil)
+	if !r.past.replaying {
+		r.trace.begun(t, r.now)
 	}
+	r.m.Answer(t, output, failure)
 }
 
 // keep keeps the progress of a call that pauses.

@@ -44,7 +44,7 @@ type begunCall struct {
 func (r *Run) Resume(inputs map[string]any, was *past.Past, ended, undo bool) error {
 	events, from := was.Events, was.Definition.From
 	begun, own := r.now, r.o.Limits
-	r.recallTools(was.Tools)
+	r.tools.recall(was.Tools)
 	r.prepare(inputs)
 	r.budget.recall(was.Before())
 	r.past.there, r.past.replaying = true, true
@@ -141,7 +141,7 @@ func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
 // from then on, and the limits, because its decisions depend on them. Journals of earlier versions do not have them;
 // then they must be unchanged.
 func (r *Run) recall(e *journal.Event) {
-	r.servesFrom(e)
+	r.serve(e)
 	if what, ok := e.What.(journal.Breakpoints); ok {
 		r.breakpoints = what.Steps
 	}
@@ -228,7 +228,7 @@ func (r *Run) timeOf(t *machine.Task) time.Duration {
 // TellReplayed emits the events of steps that are not repeated.
 func (r *Run) TellReplayed() {
 	for _, t := range r.past.again {
-		r.emit(t, trace.StepReplayed, t.Path(), nil, nil)
+		r.trace.emit(t, r.now, trace.StepReplayed, t.Path(), nil, nil)
 	}
 	r.past.again = nil
 }
@@ -252,7 +252,7 @@ func (r *Run) GoLive() {
 	}
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Running && t.First == 0 {
-			r.emit(t, trace.StepStart, t.Path(), nil, t.Size())
+			r.trace.emit(t, r.now, trace.StepStart, t.Path(), nil, t.Size())
 		}
 	}, func(*machine.Task) {})
 	p := &r.past
@@ -286,7 +286,7 @@ func (r *Run) stoppedBefore(c machine.Command) {
 // interrupted returns a call that was in progress when its process died, and whether its outcome is unknown.
 func (r *Run) interrupted(c machine.Command) (p *pending, unknown bool) {
 	t := c.Task
-	p = r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.path(t))
+	p = r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t))
 	p.Input = c.Input
 	switch was, begun := r.past.unsure[t]; {
 	case p.Kind == program.AgentCall:

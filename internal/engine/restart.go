@@ -134,7 +134,7 @@ func (r *Run) beginAgain(answered *Pause) {
 	for _, path := range value.SortedKeys(r.undo.rolled) {
 		r.before.Undone(strings.TrimSuffix(path, past.RollbackMark))
 	}
-	r.disarmAll()
+	r.todo.disarmAll()
 	r.past = leftOver{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
 		spans: r.past.spans}
 	r.waits, r.agents, r.undo, r.budget.uses, r.budget.kept = waits{}, nil, undoing{}, nil, 0

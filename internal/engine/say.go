@@ -23,11 +23,11 @@ func (r *Run) say(t *machine.Task, input any) {
 		return
 	}
 	what := journal.Said{Text: valid(r.o.Redact.Text(text)), Value: r.o.Redact.Value(fields["value"])}
-	r.begun(t)
+	r.trace.begun(t, r.now)
 	r.unsaved.spoken = append(r.unsaved.spoken, spoken{t, what})
-	r.record(t, r.path(t), what)
-	if r.durable() {
-		r.ask(Command{Op: Save})
+	r.record(t, r.trace.path(t), what)
+	if r.unsaved.durable {
+		r.todo.ask(Command{Op: Save})
 	} else {
 		r.showSpoken()
 	}
@@ -40,7 +40,7 @@ func (r *Run) showSpoken() {
 		if s.what.Value != nil {
 			data = append(data, trace.Attr{Key: "value", Value: s.what.Value})
 		}
-		r.emit(s.task, trace.StepSaid, r.path(s.task), data, nil)
+		r.trace.emit(s.task, r.now, trace.StepSaid, r.trace.path(s.task), data, nil)
 	}
 	r.unsaved.spoken = nil
 }

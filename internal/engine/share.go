@@ -257,7 +257,7 @@ func (r *Run) give(path string, end journal.CallGiven) bool {
 	}
 	r.m.Give(t, end.Output, end.Failure)
 	r.budget.noteAnswer(path, end.Answer)
-	r.noteAfter(n, path, end)
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: n, What: end})
 	return true
 }
 
@@ -271,7 +271,7 @@ func (r *Run) giveUp() bool {
 	n := r.m.Decided()
 	path, failure := t.Path(), &machine.Failure{Category: "cancelled", Code: "step.cancelled", Err: errNeverBegan}
 	r.m.Give(t, nil, failure)
-	r.noteAfter(n, path, journal.CallGiven{Failure: failure})
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: n, What: journal.CallGiven{Failure: failure}})
 	return true
 }
 
@@ -352,7 +352,7 @@ func (r *Run) Redefine(
 	inputs map[string]any, was *past.Past, stands map[string]bool, closing []journal.Event, what journal.Redefined,
 ) {
 	r.clock.Used = was.Worked
-	r.recallTools(was.Tools)
+	r.tools.recall(was.Tools)
 	r.breakpoints = was.Breakpoints
 	r.prepare(inputs)
 	r.budget.recall(was.Events)

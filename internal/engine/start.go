@@ -28,7 +28,7 @@ func (r *Run) start(c machine.Command) {
 		r.stoppedBefore(c)
 		return
 	}
-	p := r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.path(t))
+	p := r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t))
 	p.Input = c.Input
 	t.Driver = p
 	if r.ending.cut != nil {
@@ -78,7 +78,7 @@ func (r *Run) start(c machine.Command) {
 		r.enter(p)
 		return
 	}
-	if r.durable() {
+	if r.unsaved.durable {
 		if effect := p.hasEffect(); effect || r.unsaved.urgent {
 			if effect {
 				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal, Effect: string(p.Effect), Key: p.Key})
@@ -105,7 +105,7 @@ func (r *Run) unblock() {
 
 // maybeMade reports whether a call may have been made already, with an effect that may not come twice.
 func (r *Run) maybeMade(p *pending) bool {
-	if !r.durable() {
+	if !r.unsaved.durable {
 		return false
 	}
 	was, begun := r.past.unsure[p.task]
@@ -141,7 +141,7 @@ func (r *Run) prepareTool(p *pending) error {
 				p.site.Pos, p.site.Name)
 		}
 	}
-	if err := r.unchanged(p.Name); err != nil {
+	if err := r.tools.unchanged(p.Name); err != nil {
 		return err
 	}
 	if err := r.o.Adapters.Prepare(p.Call); err != nil {

@@ -18,7 +18,7 @@ func (step) entered(r *Run, p *pending) { r.make(p) }
 
 func (step) tell(r *Run, p *pending, ev trace.Event, content any, live bool) {
 	if *r.trace.keep(p.task) = ev; !live {
-		r.show(ev, content)
+		r.trace.show(ev, content)
 	}
 }
 
@@ -95,6 +95,6 @@ func (r *Run) finish(p *pending, end outcome) {
 		r.applyEnded(t, p.Path, &what) // a call cancelled from outside is repeated when the run is recovered
 		return
 	}
-	r.unsaved.urgent = r.unsaved.urgent || r.durable() && p.hasEffect()
+	r.unsaved.urgent = r.unsaved.urgent || r.unsaved.durable && p.hasEffect()
 	r.record(t, p.Path, what)
 }

@@ -162,9 +162,9 @@ func (r *Run) undoTask(t *machine.Task) {
 		if !begun {
 			r.record(nil, path, journal.RollbackBegun{Effect: string(p.Effect)})
 		}
-		if len(r.unsaved.events) > 0 && r.durable() {
+		if len(r.unsaved.events) > 0 && r.unsaved.durable {
 			r.undo.saving = true
-			r.ask(Command{Op: Save})
+			r.todo.ask(Command{Op: Save})
 			return
 		}
 		p.entered(r, p)
@@ -204,7 +204,7 @@ func (r *Run) prepareRollback(p *pending, rb *machine.Rollback) (err error) {
 // stopUndo leaves a rollback that waits for its next attempt to a recovery.
 func (r *Run) stopUndo() {
 	if p := r.undo.call; p != nil && p.stage == delayed {
-		r.disarm(p.timer)
+		r.todo.disarm(p.timer)
 		p.ended(r, p, outcome{}, ErrGrace)
 	}
 }
@@ -218,8 +218,8 @@ func (r *Run) leaveShared() {
 }
 
 func (*undoing) tell(r *Run, _ *pending, ev trace.Event, content any, live bool) {
-	if r.append(ev); !live {
-		r.show(ev, content)
+	if r.trace.append(ev); !live {
+		r.trace.show(ev, content)
 	}
 }
 
@@ -254,10 +254,10 @@ func (r *Run) undid(p *pending, err error) {
 	if err != nil {
 		text = valid(r.o.Redact.Error(err).Error())
 		data = append(trace.Data{{Key: "message", Value: text}}, data...)
-		r.ask(Command{Op: Warn, Detail: &Detail{Text: text, Path: p.Path}})
+		r.todo.ask(Command{Op: Warn, Detail: &Detail{Text: text, Path: p.Path}})
 	}
 	r.record(nil, p.Path, journal.RollbackEnded{Error: text})
-	r.add(trace.Event{Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)
+	r.trace.add(trace.Event{At: r.now, Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)
 }
 
 // rollbackFailed adds the diagnostic about a failed rollback.
@@ -294,7 +294,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 	if r.undo.restart != nil {
 		pauses = nil // they were closed
 	}
-	r.recordAll(nil, []journal.Event{{At: r.now, After: r.decided(), By: r.unsaved.by, Signal: r.unsaved.signal,
+	r.recordAll(nil, []journal.Event{{At: r.now, After: r.ending.decided(r.m), By: r.unsaved.by, Signal: r.unsaved.signal,
 		What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {
 		if !force && p.Reason == journal.Indeterminate {
