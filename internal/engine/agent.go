@@ -164,7 +164,7 @@ func (r *Run) prepareAgent(p *pending) error {
 func (r *Run) beginAgent(p *pending) {
 	a := p.agent
 	p.stage = working
-	p.Generation = cmp.Or(a.began, r.generation)
+	p.Generation = cmp.Or(a.began, r.calls.generation)
 	var err error
 	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
 		past.OpenCalls(&a.state, p.Path, func(path, tool string, _ int, args any) { // it asks by itself
@@ -179,7 +179,7 @@ func (r *Run) beginAgent(p *pending) {
 	}
 	if err != nil {
 		a.call = nil
-		r.failed(p, err)
+		r.fail(p, nil, err)
 		return
 	}
 	if r.ending.cut != nil {
@@ -324,7 +324,7 @@ func (r *Run) agentOver(a *agent) {
 	case ok:
 		r.suspendAgent(p, waits.Pauses)
 	case err != nil:
-		r.failed(p, err)
+		r.fail(p, nil, err)
 	default:
 		r.agentAnswered(p, a.loop, res)
 	}
@@ -372,13 +372,13 @@ func (r *Run) agentWaits(t *machine.Task) {
 // openInAgent opens a pause in an agent. tries is how often the call of the pause has failed.
 func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	shown := CleanPause(r.o.Redact, q.Pause)
-	if shown.ID = q.ID; r.generation > 1 {
-		shown.ID = fmt.Sprintf("%s@%d", q.ID, r.generation)
+	if shown.ID = q.ID; r.calls.generation > 1 {
+		shown.ID = fmt.Sprintf("%s@%d", q.ID, r.calls.generation)
 	}
 	if q.For == agents.Indeterminate {
 		show, _ := q.Show.(map[string]any)
-		about := r.aboutCallIn(r.agents.of(p.task), q.Step, q.Tool, q.Call, show["arguments"])
-		r.knownAbout(&shown, &about)
+		about := r.o.aboutCallIn(r.agents.of(p.task), r.calls.generation, q.Step, q.Tool, q.Call, show["arguments"])
+		r.before.knownAbout(&shown, &about)
 	}
 	shown.CreatedAt = r.now
 	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}
@@ -442,7 +442,7 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	r.budget.countTools(t, kept)
 	r.m.Spend(t, kept.Used.Micros)
 	if kept.Waits {
-		r.settled(t)
+		r.past.settled(t)
 		r.agentWaits(t)
 	}
 }

@@ -69,10 +69,10 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.TimerDue:
 		r.m.Due(t, what.Timer)
 	case journal.WaitOver:
-		r.settled(t)
+		r.past.settled(t)
 		r.m.Answer(t, what.Output, what.Failure)
 	case journal.Said:
-		r.settled(t)
+		r.past.settled(t)
 		r.m.Answer(t, what.Output(), nil)
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
@@ -80,7 +80,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		if p := r.PauseByID(what.Pause); p != nil && r.undo.restart == nil {
 			r.waits.drop(p)
 			r.m.Settle(p.task)
-			r.unasked(p)
+			r.Report(r.o.unasked(p)...)
 		}
 	case journal.TokenMinted:
 		if p := r.PauseByID(what.Pause); p != nil {
@@ -124,7 +124,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 
 // applyEnded applies the end of a call.
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
-	r.settled(t)
+	r.past.settled(t)
 	delete(r.waits.files, t)
 	if what.Models != nil {
 		r.use(t, what.Models)
@@ -133,7 +133,7 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 	r.budget.noteAnswer(path, what.Answer)
 	site := t.Node().Adapter.(*program.Call)
 	if r.answerCut(path, site, what); what.Unknown {
-		r.callUnknown(path, site.Name, what.Why)
+		r.Report(r.o.callUnknown(path, site.Name, what.Why))
 	}
 	r.m.Finish(t, what.Output, what.Extent, what.Failure)
 }
@@ -155,7 +155,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		opened.inAgent, opened.again = a.Pause, a.Tries > 0
 		r.agents.of(t).tries[a.Place] = a.Tries
 	} else {
-		r.settled(t)
+		r.past.settled(t)
 		if opened.Reason == journal.Indeterminate {
 			call := t.Node().Adapter.(*program.Call)
 			r.m.Unknown(t, call.Kind != program.AgentCall, call.OnIndeterminate == program.Ask)

@@ -82,7 +82,7 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result
 		r.succeeded(p, output, value.Extent{})
 		return
 	}
-	r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+	r.fail(p, nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 		Err: fmt.Errorf("%s: agent %q stopped (%s) %s", p.site.Pos, loop.Name, res.StopReason, fault)})
 }
 

@@ -154,8 +154,8 @@ func (b *budget) priced(t *machine.Task, pos diagnostics.Position, models ...str
 }
 
 // reserve reserves what the next attempt may use: for a model, tokens and their cost. If that is more than is left, or
-// no time is left, the attempt is not made: the error says so, and the pause, if there is one, asks for more. now is the
-// run's clock.
+// no time is left, the attempt is not made: the error says so, and the pause, if there is one, asks for more. now is
+// the run's clock.
 func (b *budget) reserve(p *pending, now time.Duration) (*resume.Pause, error) {
 	if len(p.accounts) == 0 {
 		return nil, nil
@@ -432,4 +432,12 @@ func (b *budget) refuses(e *agents.Event, room int) error {
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "outputs.tooLarge",
 		Err: errors.New("what agents of this run said and were told, and the outputs of its steps, take more memory " +
 			"than limits.max_run_bytes allows")}
+}
+
+// useReserved counts as used what a call of a model may cost that nobody waits for any more.
+func (p *pending) useReserved() {
+	if p.Request != nil {
+		p.use.Used = p.use.Used.Plus(p.reserved)
+		p.release(p.reserved)
+	}
 }

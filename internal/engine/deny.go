@@ -32,7 +32,8 @@ func (r *Run) denies(t *machine.Task) *machine.Failure {
 			return nil
 		}
 	}
-	r.noteEvent(journal.Event{At: r.now, Path: path, After: r.ending.decided(r.m) - 1, What: journal.StepDenied{Failure: f}})
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: r.ending.decided(r.m) - 1,
+		What: journal.StepDenied{Failure: f}})
 	return f
 }
 
@@ -76,7 +77,7 @@ func (r *Run) deniedNow(c machine.Command) bool {
 // applyDenied ends a step that has begun. Of one that has not, t is nil: the machine will find it denied.
 func (r *Run) applyDenied(t *machine.Task, path string, f *machine.Failure) {
 	if t != nil {
-		r.settled(t)
+		r.past.settled(t)
 		if t.Status() == machine.Waiting {
 			r.m.Answer(t, nil, f)
 			return

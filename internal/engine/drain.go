@@ -64,7 +64,7 @@ func (r *Run) putOff(p *pending) {
 		due = r.now
 	}
 	r.todo.disarm(p.timer)
-	r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: due,
+	r.fail(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: due,
 		Prompt: fmt.Sprintf("%s waits because its process drained; it is called in time, or on an answer", p.named())},
 		p.last)
 }

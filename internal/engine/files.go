@@ -48,14 +48,14 @@ func (r *Run) keepFiles(t *machine.Task, files []journal.File) {
 // looked handles the result of a call that has looked at its files: now it is made.
 func (r *Run) looked(p *pending, res *Result) {
 	err := res.Err
-	if r.cutOff(p) {
-		err = r.cause(p)
+	if r.ending.cutOff(p) {
+		err = r.ending.errOf(p)
 	}
 	if err != nil {
 		if p.Kind == program.AgentCall {
 			p.agent.call = nil
 		}
-		r.failed(p, err)
+		r.fail(p, nil, err)
 		return
 	}
 	r.leave(p)

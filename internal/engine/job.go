@@ -29,7 +29,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 		}
 		return
 	}
-	p := r.newCall(a, step.task, step.site, j.Path)
+	p := r.calls.newCall(a, step.task, step.site, j.Path, r.now)
 	loop := a.leg.Definition(j.Frame)
 	r.o.Adapters.Runs(j.Path, loop)
 	p.Job, p.Agent, p.Kind, p.Name, p.Opens = j, Agent{loop.Name, loop.Cwd}, kindOf(j.Op), j.Name, false
@@ -47,7 +47,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 		return
 	}
 	if pause, err := p.limitTools(); err != nil {
-		r.failedOr(p, pause, err)
+		r.fail(p, pause, err)
 		return
 	}
 	if a.asksFirst(p) { // the loop asks
@@ -85,7 +85,7 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 		}
 		about, _ := r.o.Adapters.Model(p.Job.Name)
 		p.Stream = about.Streams && r.o.Wants.Deltas && p.Job.Op == agents.CallModel
-		r.resolve(p, site.Retry, about.Retry)
+		r.o.resolve(p, site.Retry, about.Retry)
 		p.fallbacks = about.Fallbacks
 		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
 		if d := a.unsaid[p.Path]; d != nil {
@@ -114,7 +114,7 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 			p.late = fmt.Errorf("%s took longer than %v: %w", p.named(), p.Job.Timeout, context.DeadlineExceeded)
 		}
 	}
-	r.resolve(p, site.Agents.Retries[p.Kind], r.o.Adapters.Retry(p.Call))
+	r.o.resolve(p, site.Agents.Retries[p.Kind], r.o.Adapters.Retry(p.Call))
 	return nil
 }
 
@@ -136,11 +136,12 @@ func (a *agent) mayPause(p *pending) bool {
 
 // entered makes a call of an agent once it has a slot.
 func (a *agent) entered(r *Run, p *pending) {
-	if r.tooLate(p) {
+	if p.overdue(r.now) {
+		r.late(p)
 		return
 	}
 	if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
-		r.failedOr(p, pause, err)
+		r.fail(p, pause, err)
 		return
 	}
 	if p.Request != nil {
@@ -149,9 +150,9 @@ func (a *agent) entered(r *Run, p *pending) {
 	r.make(p)
 }
 
-func (a *agent) tell(r *Run, p *pending, ev trace.Event, content any, _ bool) {
+func (a *agent) tell(e *events, p *pending, ev trace.Event, content any, _ bool) {
 	if ev.Kind != trace.AdapterCall && a.leg.Told(p.Job, ev) { // it tells of its calls itself
-		r.trace.show(ev, content)
+		e.show(ev, content)
 	}
 }
 
@@ -200,18 +201,18 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		err = &agents.PanicError{Text: panicked.Text}
 	}
-	switch cut := r.hasUnknownOutcome(p) && r.cutOff(p); { // otherwise the agent finds out by the error
-	case cut && a.call != nil && !r.ending.cancelled && r.onIndeterminate(a.call) != program.Ignore:
-		a.call.lost = append(a.call.lost, *r.aboutCall(p))
+	switch cut := p.hasUnknownOutcome() && r.ending.cutOff(p); { // otherwise the agent finds out by the error
+	case cut && a.call != nil && !r.ending.cancelled && a.call.onIndeterminate(r.o.Durable) != program.Ignore:
+		a.call.lost = append(a.call.lost, *r.o.aboutCall(p, &r.before))
 	case cut:
-		r.callUnknown(p.Path, p.Name, r.textOf(r.why(p)))
+		r.Report(r.o.callUnknown(p.Path, p.Name, r.o.stopText(r.ending.why(p))))
 	}
 	a.reply(r, p, agents.Reply{Err: err})
 }
 
 // reply gives an agent the result of a call.
 func (a *agent) reply(r *Run, p *pending, reply agents.Reply) {
-	p.stage, reply.Took, reply.Attempts = over, r.took(p), p.tries
+	p.stage, reply.Took, reply.Attempts = over, p.took(r.now), p.tries
 	r.leave(p)
 	a.jobs = slices.DeleteFunc(a.jobs, func(q *pending) bool { return q == p })
 	if len(p.use.Draws) > 0 || len(p.use.Tried) > 0 || p.use.Used != (journal.Amount{}) {

@@ -34,7 +34,7 @@ func (r *Run) possible(e *journal.Event) error {
 	case journal.PauseAnswered:
 		return r.possibleAnswer(&what)
 	case journal.Restarted:
-		if r.undo.restart == nil || what.Generation <= r.generation {
+		if r.undo.restart == nil || what.Generation <= r.calls.generation {
 			return fmt.Errorf("generation %d cannot begin", what.Generation)
 		}
 	case journal.StepDenied:
@@ -59,8 +59,8 @@ func (r *Run) possibleAnswer(what *journal.PauseAnswered) error {
 		return fmt.Errorf("no pause %q is pending", what.Pause)
 	case what.Next != resume.Answered && what.Next != resume.GoOn && what.Next != resume.Failed:
 		return fmt.Errorf("a pause does not end by %q", what.Next)
-	case what.Generation > 0 && what.Generation <= r.generation:
-		return fmt.Errorf("it begins generation %d in generation %d", what.Generation, r.generation)
+	case what.Generation > 0 && what.Generation <= r.calls.generation:
+		return fmt.Errorf("it begins generation %d in generation %d", what.Generation, r.calls.generation)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	}
 	req.Messages = withRepairs(req.Messages, p.Repairs)
 	p.Stream = about.Streams && r.o.Wants.Deltas
-	r.resolve(p, p.site.Retry, about.Retry)
+	r.o.resolve(p, p.site.Retry, about.Retry)
 	p.Request, p.fallbacks = req, about.Fallbacks
 	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.withFallbacks(req.Model)...); err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
 }
 
 // modelData is the payload of a model's adapter.call, with the description of the model.
-func (r *Run) modelData(p *pending) trace.Data {
-	about, _ := r.o.Adapters.Model(p.Request.Model)
+func (o *Options) modelData(p *pending) trace.Data {
+	about, _ := o.Adapters.Model(p.Request.Model)
 	if !about.Described && p.Name == p.Request.Model {
 		return p.site.Event
 	}
@@ -167,10 +167,10 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		}
 	}
 	data = append(data, trace.Attr{Key: "usage", Value: agents.UsageData(resp.Usage.Clamped())})
-	r.tell(p, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
+	r.trace.tell(p, r.now, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
 	p.finish = resp.Finish
 	if err := unfit(p, resp); err != nil {
-		r.failed(p, err)
+		r.fail(p, nil, err)
 		return
 	}
 	answer, fault := any(map[string]any{"text": resp.Text}), ""
@@ -187,7 +187,7 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	}
 	turn := 1 + len(p.Repairs)/2
 	if turn > p.site.Repairs {
-		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+		r.fail(p, nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s",
 				p.site.Pos, p.Request.Model, turn, fault)})
 		return

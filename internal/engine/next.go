@@ -145,7 +145,8 @@ func (r *Run) ended(t *machine.Task) {
 	r.trace.end(t, r.now)
 	r.closePauses(t)
 	if r.o.Before != nil {
-		m := &runtime.Moment{Point: runtime.StepAfter, Step: r.trace.path(t), Output: t.Output(), Status: t.Status().String()}
+		m := &runtime.Moment{Point: runtime.StepAfter, Step: r.trace.path(t), Output: t.Output(),
+			Status: t.Status().String()}
 		if f := t.Failure(); f != nil {
 			m.Err = f.Err
 		}

@@ -24,7 +24,7 @@ func (r *Run) NoteOpen(long time.Duration) (noted bool, next time.Duration) {
 			continue
 		}
 		p.known, noted = true, true
-		r.Note(r.trace.path(p.task), journal.CallOpen{Kind: string(p.Kind), Name: p.adapter(), For: r.took(p)})
+		r.Note(r.trace.path(p.task), journal.CallOpen{Kind: string(p.Kind), Name: p.adapter(), For: p.took(r.now)})
 	}
 	return noted, next
 }

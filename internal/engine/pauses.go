@@ -67,7 +67,7 @@ func (r *Run) Pauses() []*Pause {
 		return cmp.Or(cmp.Compare(place[a.task], place[b.task]), slices.Compare(a.callsInAgent(), b.callsInAgent()))
 	})
 	for _, p := range r.waits.pauses {
-		if p.Reason == journal.Indeterminate && !r.mayRetry(p.task) {
+		if p.Reason == journal.Indeterminate && !r.ending.mayRetry(p.task) {
 			p.Decisions = slices.DeleteFunc(slices.Clone(p.Decisions), func(d string) bool { return d == "retry" })
 		}
 	}
@@ -76,7 +76,7 @@ func (r *Run) Pauses() []*Pause {
 
 // Refuses returns the error if an answer to a pending pause is no longer useful; nil: it is.
 func (r *Run) Refuses(p *Pause, answer any) error {
-	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || r.mayRetry(p.task) {
+	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || r.ending.mayRetry(p.task) {
 		return nil
 	}
 	return misfit(p, fmt.Errorf("\"retry\" is not possible, as the run does not continue\n  hint: it is "+
@@ -335,7 +335,7 @@ func (r *Run) closePauses(t *machine.Task) {
 		}
 		r.waits.drop(p)
 		r.todo.disarm(p.timer)
-		r.unasked(p)
+		r.Report(r.o.unasked(p)...)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
 		}

@@ -179,11 +179,11 @@ func (r *Run) replayed(c machine.Command) {
 		r.budget.begin(c.Task, r.clock.At(r.now))
 	case machine.Skipped:
 		r.closePauses(c.Task)
-		r.settled(c.Task) // it may have waited at a breakpoint, and never have opened a pause
+		r.past.settled(c.Task) // it may have waited at a breakpoint, and never have opened a pause
 	case machine.Ended:
 		r.closePauses(c.Task)
 		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have opened a pause
-			r.settled(c.Task)
+			r.past.settled(c.Task)
 		}
 		p.again = append(p.again, c.Task)
 	case machine.Start, machine.Open:
@@ -195,7 +195,7 @@ func (r *Run) replayed(c machine.Command) {
 	case machine.Stop:
 		p.halted = append(p.halted, c.Task)
 	case machine.Arm:
-		c.Wait += r.timeOf(c.Task)
+		c.Wait += timeOf(c.Task, r.clock.At(r.now), r.now.Sub(r.o.Now))
 		p.armed = append(p.armed, c)
 	case machine.Disarm:
 		p.armed = slices.DeleteFunc(p.armed,
@@ -212,17 +212,17 @@ func (p *leftOver) knows(t *machine.Task) {
 }
 
 // timeOf is the time from which the timers of a task count when the run is resumed. A step that waits for a value
-// also waits while the run is not executed. A repeated call has its whole time again. The run's own time is
+// also waits while the run is not executed. worked is the run's clock, resumed how far this execution is. A repeated call has its whole time again. The run's own time is
 // subtracted when its timer starts.
-func (r *Run) timeOf(t *machine.Task) time.Duration {
+func timeOf(t *machine.Task, worked, resumed time.Duration) time.Duration {
 	switch n := t.Node(); {
 	case t.IsFinally():
 	case n == nil || n.Kind == machine.Call:
 		return 0
 	case n.Kind == machine.Receive:
-		return r.now.Sub(r.o.Now)
+		return resumed
 	}
-	return r.clock.At(r.now)
+	return worked
 }
 
 // TellReplayed emits the events of steps that are not repeated.
@@ -234,10 +234,10 @@ func (r *Run) TellReplayed() {
 }
 
 // settled notes that a task is no longer in progress.
-func (r *Run) settled(t *machine.Task) {
-	r.past.pending = slices.DeleteFunc(r.past.pending, func(c machine.Command) bool { return c.Task == t })
-	delete(r.past.unsure, t)
-	delete(r.past.begun, t)
+func (p *leftOver) settled(t *machine.Task) {
+	p.pending = slices.DeleteFunc(p.pending, func(c machine.Command) bool { return c.Task == t })
+	delete(p.unsure, t)
+	delete(p.begun, t)
 }
 
 // GoLive turns the state from a journal into a live one: what was in progress is done again.
@@ -259,7 +259,7 @@ func (r *Run) GoLive() {
 	p.pending = slices.DeleteFunc(p.pending, // what waits for a slot starts again, as steps inside it have ended
 		func(c machine.Command) bool { return c.Op == machine.Start && c.Task.Queued() })
 	for i, a := range p.armed {
-		p.armed[i].Wait -= r.timeOf(a.Task)
+		p.armed[i].Wait -= timeOf(a.Task, r.clock.At(r.now), r.now.Sub(r.o.Now))
 	}
 	p.pending, p.armed = slices.Concat(p.armed, p.pending), nil
 	for _, t := range p.halted { // calls that were told to stop are not repeated
@@ -286,7 +286,7 @@ func (r *Run) stoppedBefore(c machine.Command) {
 // interrupted returns a call that was in progress when its process died, and whether its outcome is unknown.
 func (r *Run) interrupted(c machine.Command) (p *pending, unknown bool) {
 	t := c.Task
-	p = r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t))
+	p = r.calls.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t), r.now)
 	p.Input = c.Input
 	switch was, begun := r.past.unsure[t]; {
 	case p.Kind == program.AgentCall:
@@ -317,13 +317,13 @@ func (p *leftOver) begin(t *machine.Task, call begunCall) {
 const maxDeaths = 5
 
 // poisonous is the error of a call that is not repeated because it may be what ends the process; nil: it is made.
-func (r *Run) poisonous(p *pending) error {
-	if r.past.begun[p.task] < maxDeaths || r.past.unsure[p.task].Ordinal != p.Ordinal {
+func (p *leftOver) poisonous(c *pending) error {
+	if p.begun[c.task] < maxDeaths || p.unsure[c.task].Ordinal != c.Ordinal {
 		return nil
 	}
 	return &runtime.Error{Category: runtime.CategoryTool, Code: "step.poison",
 		Err: fmt.Errorf("%s: tool %q was called %d times, and each time the process ended before it did",
-			p.site.Pos, p.Name, maxDeaths)}
+			c.site.Pos, c.Name, maxDeaths)}
 }
 
 // goOnDue ends the pauses that are due.

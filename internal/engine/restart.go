@@ -75,7 +75,7 @@ func questionOf(p *Pause) string {
 // one no longer need an answer.
 func (r *Run) beginsAgain(p *Pause, e journal.Event) []journal.Event {
 	what := e.What.(journal.PauseAnswered)
-	what.Generation = r.generation + 1
+	what.Generation = r.calls.generation + 1
 	e.What = what
 	return r.andClosed(e, p)
 }
@@ -119,7 +119,7 @@ func (r *Run) Restarts() bool { return r.undo.restart != nil }
 
 // Restart returns the event that begins such a run again, once it is rolled back.
 func (r *Run) Restart() []journal.Event {
-	return []journal.Event{{At: r.now, What: journal.Restarted{Generation: r.generation + 1}}}
+	return []journal.Event{{At: r.now, What: journal.Restarted{Generation: r.calls.generation + 1}}}
 }
 
 // beginAgain begins the next generation, at the first step, because a pause was answered. Nothing is
@@ -140,7 +140,7 @@ func (r *Run) beginAgain(answered *Pause) {
 	r.waits, r.agents, r.undo, r.budget.uses, r.budget.kept = waits{}, nil, undoing{}, nil, 0
 	r.before.nextGeneration()
 	r.todo.over = false
-	r.generation++
+	r.calls.generation++
 	r.m = r.newMachine(r.m.MaxParallel())
 	r.m.Tell(r.now)
 	for _, s := range r.sent {

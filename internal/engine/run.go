@@ -84,8 +84,7 @@ type Run struct {
 
 // generations are the starts of a run from its first step.
 type generations struct {
-	generation int       // the number of generations so far
-	began      time.Time // the first one
+	began time.Time // the first one
 	people
 	before Answers  // of earlier generations
 	sent   []sent   // values from outside that later generations have from the start
@@ -159,7 +158,7 @@ type actor struct {
 // New makes a run without state: call Begin or Resume next.
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: past.Clock{Since: o.Now}}
-	r.generation, r.budget, r.unsaved.by = 1, newBudget(p, &r.o), o.By
+	r.calls.generation, r.budget, r.unsaved.by = 1, newBudget(p, &r.o), o.By
 	r.trace.live, r.unsaved.durable, r.tools.now = o.Shown, o.Durable, o.Tools
 	return r
 }

@@ -365,7 +365,7 @@ func (r *Run) Redefine(
 // begunAnew applies the record of a change of the definition.
 func (r *Run) begunAnew(what *journal.Redefined) {
 	if what.Generation > 0 {
-		r.generation = what.Generation
+		r.calls.generation = what.Generation
 	}
 	r.before.Redefined(what)
 }

@@ -28,11 +28,11 @@ func (r *Run) start(c machine.Command) {
 		r.stoppedBefore(c)
 		return
 	}
-	p := r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t))
+	p := r.calls.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t), r.now)
 	p.Input = c.Input
 	t.Driver = p
 	if r.ending.cut != nil {
-		r.failed(p, CancelCause(r.ending.cause))
+		r.fail(p, nil, CancelCause(r.ending.cause))
 		return
 	}
 	if kept, ok := r.waits.progress[t]; ok { // its pause is over
@@ -44,7 +44,7 @@ func (r *Run) start(c machine.Command) {
 	}
 	pause, err := r.prepareCall(p)
 	if err != nil {
-		r.failedOr(p, pause, err)
+		r.fail(p, pause, err)
 		return
 	}
 	if answer, ok := r.waits.answers[t]; ok && c.Again {
@@ -53,7 +53,7 @@ func (r *Run) start(c machine.Command) {
 		delete(r.waits.answers, t)
 	}
 	p.Context.Replies, p.Context.Answered = p.Progress.Replies, p.Progress.Answered
-	if r.maybeMade(p) {
+	if r.unsaved.durable && (r.past.maybeMade(p) || r.before.MustAsk(unknownKey(p.Path, "")) > 0) {
 		delete(r.past.unsure, t)
 		r.finish(p, outcome{failure: countsAsFailed(), unknown: true})
 		return
@@ -65,12 +65,12 @@ func (r *Run) start(c machine.Command) {
 			p.tools = 1
 		}
 		if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
-			r.failedOr(p, pause, err)
+			r.fail(p, pause, err)
 			return
 		}
 	}
-	if err := r.poisonous(p); err != nil {
-		r.failed(p, err)
+	if err := r.past.poisonous(p); err != nil {
+		r.fail(p, nil, err)
 		return
 	}
 	if req := p.shown(); showsLocal(req) && !r.knowsFiles(p) {
@@ -104,16 +104,13 @@ func (r *Run) unblock() {
 }
 
 // maybeMade reports whether a call may have been made already, with an effect that may not come twice.
-func (r *Run) maybeMade(p *pending) bool {
-	if !r.unsaved.durable {
+func (p *leftOver) maybeMade(c *pending) bool {
+	was, begun := p.unsure[c.task]
+	if !begun || was.Ordinal != c.Ordinal || c.begunAs(was.Effect).repeatable() {
 		return false
 	}
-	was, begun := r.past.unsure[p.task]
-	if begun && was.Ordinal == p.Ordinal && !p.begunAs(was.Effect).repeatable() {
-		p.made = was.made
-		return true
-	}
-	return r.before.MustAsk(unknownKey(p.Path, "")) > 0
+	c.made = was.made
+	return true
 }
 
 // prepareCall finds the adapter of a step's call, and fills in the call. An error, or a pause, ends the call.
@@ -147,7 +144,7 @@ func (r *Run) prepareTool(p *pending) error {
 	if err := r.o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
+	r.o.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
 	return nil
 }
 
@@ -156,7 +153,7 @@ func (r *Run) prepareRetriever(p *pending) (err error) {
 	if err = r.o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
+	r.o.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
 	if len(p.Spends) > 0 {
 		_, err = r.budget.priced(p.task, p.site.Pos, p.Spends...)
 	}

@@ -128,3 +128,14 @@ func (s *todo) unkeep(t *machine.Task) (c machine.Command, kept bool) {
 	s.kept = slices.Delete(s.kept, i, i+1)
 	return c, true
 }
+
+// retryAfter has a call make one more attempt after a delay, unless its time is over before.
+func (s *todo) retryAfter(p *pending, now time.Time, delay time.Duration) {
+	p.stage, p.due = delayed, now.Add(delay)
+	left := p.deadline.Sub(now)
+	late := !p.deadline.IsZero() && left < delay
+	if late {
+		delay = left
+	}
+	p.timer = s.arm(delay, due{call: p, late: late})
+}

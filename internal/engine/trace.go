@@ -84,16 +84,12 @@ func (e *events) begun(t *machine.Task, now time.Time) {
 
 // told records the events that an adapter or a hook emitted during a call. Live sinks have them already, except those
 // of an agent.
-func (r *Run) told(p *pending, list []trace.Told) {
-	if len(list) == 0 {
-		return
-	}
-	var what journal.Told
+func (e *events) told(p *pending, list []trace.Told) (what journal.Told) {
 	for _, t := range list {
 		what.Events = append(what.Events, journal.Custom{At: t.At, Name: t.Name, Data: t.Data})
-		p.tell(r, p, t.Event(p.Path), nil, true)
+		p.tell(e, p, t.Event(p.Path), nil, true)
 	}
-	r.Note(p.Path, what)
+	return what
 }
 
 // append puts an event after all others. Everything must be settled.
@@ -207,4 +203,10 @@ func stepEnd(t *machine.Task, took time.Duration) trace.Data {
 		data = append(data, trace.Attr{Key: "stack", Value: p.Stack})
 	}
 	return append(data, trace.Attr{Key: "status", Value: t.Status().String()})
+}
+
+// tell puts an event of a call into the trace that happens now.
+func (e *events) tell(p *pending, now time.Time, ev trace.Event, content any) {
+	ev.At = now
+	p.caller.tell(e, p, ev, content, false)
 }

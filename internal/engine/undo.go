@@ -69,7 +69,7 @@ func (r *Run) wrapUp() {
 // that cannot succeed any more and asks for the outcome of a call does not restart; it only ends.
 func (r *Run) beginsAnew() bool {
 	ends := r.ending.forGood != nil || r.ending.fixed != nil || r.m.Doomed() && slices.ContainsFunc(r.waits.pauses,
-		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !r.mayRetry(p.task) })
+		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !r.ending.mayRetry(p.task) })
 	return r.o.Interrupt == resume.Restart && !ends
 }
 
@@ -146,7 +146,7 @@ func (r *Run) leaveUndo() {
 func (r *Run) undoTask(t *machine.Task) {
 	rb := t.Node().Rollback
 	path := t.Path() + past.RollbackMark
-	p := r.newCall(&r.undo, t, rb.Adapter.(*program.Call), path)
+	p := r.calls.newCall(&r.undo, t, rb.Adapter.(*program.Call), path, r.now)
 	p.Rollback = true
 	err := r.prepareRollback(p, rb)
 	before, begun := r.undo.rolled[path]
@@ -182,7 +182,7 @@ func (u *undoing) entered(r *Run, p *pending) {
 		r.endUndo()
 		return
 	}
-	r.tellCall(p)
+	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
 	r.make(p)
 }
 
@@ -217,9 +217,9 @@ func (r *Run) leaveShared() {
 	}
 }
 
-func (*undoing) tell(r *Run, _ *pending, ev trace.Event, content any, live bool) {
-	if r.trace.append(ev); !live {
-		r.trace.show(ev, content)
+func (*undoing) tell(e *events, _ *pending, ev trace.Event, content any, live bool) {
+	if e.append(ev); !live {
+		e.show(ev, content)
 	}
 }
 
@@ -294,8 +294,8 @@ func (r *Run) CancelForGood(reason string, force bool) {
 	if r.undo.restart != nil {
 		pauses = nil // they were closed
 	}
-	r.recordAll(nil, []journal.Event{{At: r.now, After: r.ending.decided(r.m), By: r.unsaved.by, Signal: r.unsaved.signal,
-		What: journal.Cancelled{Reason: reason}}})
+	r.recordAll(nil, []journal.Event{{At: r.now, After: r.ending.decided(r.m), By: r.unsaved.by,
+		Signal: r.unsaved.signal, What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {
 		if !force && p.Reason == journal.Indeterminate {
 			continue
@@ -303,7 +303,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		switch {
 		case p.Reason != journal.Indeterminate:
 		case r.ending.fixed != nil && p.Call != nil:
-			r.callUnknown(p.Step, p.Call.Tool, "")
+			r.Report(r.o.callUnknown(p.Step, p.Call.Tool, ""))
 		default:
 			r.rollbackFailed(p.Step+past.RollbackMark, unknownOutcome)
 		}
@@ -319,9 +319,9 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		case force && r.ending.fixed == nil:
 			r.rollbackFailed(p.Path+past.RollbackMark, unknownOutcome)
 		case force:
-			r.callUnknown(p.Path, p.Name, "")
+			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
 		case r.followsUnknown(p) == program.Ignore:
-			r.callUnknown(p.Path, p.Name, "")
+			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
 		}
 	}
 }
