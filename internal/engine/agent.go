@@ -147,7 +147,7 @@ func (r *Run) prepareAgent(p *pending) error {
 	if len(before) > 0 && loop.Memory.Thread != "" {
 		return badArgument(p, "messages", fmt.Errorf("exclude the memory of agent %q", loop.Name))
 	}
-	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
+	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.o.withFallbacks(loop.Models()...)...); err != nil {
 		return err
 	}
 	a := r.agents.of(p.task)
@@ -422,13 +422,13 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {
 		case agents.ToolBegan:
-			r.openInside(t, e)
+			openInside(r.m, t, e)
 		case agents.Answered: // it has read the answer
 			a.answers = slices.DeleteFunc(a.answers,
 				func(answer agents.Answer) bool { return answer.Pause == e.Rest().Answer.Pause })
 		case agents.Permission:
 			if e.ForRun() {
-				r.grant(e.Rest().Keys)
+				r.grants = r.grants.with(e.Rest().Keys)
 			}
 		case agents.ModelEnded, agents.Compacted: // the next call has all its attempts
 			delete(a.tries, placeOf(past.FramePath(t.Path(), e.Frame), 0))

@@ -6,6 +6,7 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 )
@@ -52,7 +53,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.CallBegun:
 		r.past.begin(t, begunCall{what, made{e.At, r.past.owner}})
 	case journal.CallFiles:
-		r.keepFiles(t, what.Files)
+		r.waits.keepFiles(t, what.Files)
 	case journal.CallEnded:
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:
@@ -77,13 +78,13 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
 	case journal.PauseClosed: // its task ends a moment later
-		if p := r.PauseByID(what.Pause); p != nil && r.undo.restart == nil {
+		if p := r.waits.pause(what.Pause); p != nil && r.undo.restart == nil {
 			r.waits.drop(p)
 			r.m.Settle(p.task)
 			r.Report(r.o.unasked(p)...)
 		}
 	case journal.TokenMinted:
-		if p := r.PauseByID(what.Pause); p != nil {
+		if p := r.waits.pause(what.Pause); p != nil {
 			p.Minted = true
 		}
 	case journal.PauseAnswered:
@@ -95,7 +96,9 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 			return err
 		}
 	case journal.RollbackBegun, journal.RollbackEnded:
-		r.applyRollback(e)
+		if failed := r.undo.apply(e); failed != "" {
+			r.Report(rollbackFailed(e.Path, failed))
+		}
 	case journal.Stopped: // no call ended the process
 		r.past.begun = nil
 	case journal.Paused:
@@ -103,22 +106,23 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.Restarted:
 		r.beginAgain(r.undo.restart)
 	case journal.Shared:
-		r.leaveShared()
+		r.undo.leave(r.m.Undo())
 	case journal.FinallyBegun:
 		r.beginFinally(what)
 	case journal.Cancelled:
 		if r.ending.fixed != nil {
-			r.endFinally()
+			r.quit()
+			r.m.EndFinally()
 			return nil
 		}
 		r.ending.forGood = &what.Reason
-		if r.undo.restart != nil {
-			r.undo.restart = nil
-			r.waits.dropAll(func(*Pause) bool { return true })
-		}
-		r.waits.dropAll(func(p *Pause) bool { return p.Reason != journal.Indeterminate })
+		restarts := r.undo.restart != nil
+		r.undo.restart = nil
+		r.waits.dropAll(func(p *Pause) bool { return restarts || p.Reason != journal.Indeterminate })
 	}
-	r.undoIfCancelled()
+	if r.ending.forGood != nil { // it is rolled back once no question is pending
+		r.undo.atEnd = len(r.waits.pauses) == 0
+	}
 	return nil
 }
 
@@ -132,7 +136,7 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 	r.budget.countTools(t, what)
 	r.budget.noteAnswer(path, what.Answer)
 	site := t.Node().Adapter.(*program.Call)
-	if r.answerCut(path, site, what); what.Unknown {
+	if r.Report(answerCut(path, site, what)...); what.Unknown {
 		r.Report(r.o.callUnknown(path, site.Name, what.Why))
 	}
 	r.m.Finish(t, what.Output, what.Extent, what.Failure)
@@ -162,31 +166,32 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		} else {
 			r.m.Suspend(t) // if it is a call
 		}
-		r.keep(t, what.Progress)
+		r.waits.keep(t, what.Progress)
 		r.use(t, &what.Models)
-		if r.waits.opened == nil {
-			r.waits.opened = map[string]int{}
-		}
-		r.waits.opened[path]++
+		r.waits.count(path)
 	}
-	r.count(opened)
+	opened.key = r.before.Count(opened.uncounted())
 	r.waits.add(opened)
 }
 
 // applyAnswered applies the end of a pause.
 func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
-	p := r.PauseByID(what.Pause)
+	p := r.waits.pause(what.Pause)
 	if p == nil {
 		return fmt.Errorf("no pause %q is pending", what.Pause)
 	}
 	if !what.Kept {
-		r.keepAnswer(p, what.Next, what.Answer, what.Restart)
+		r.before.keep(p, what.Next, what.Answer)
+		again := what.Restart || r.o.Interrupt == resume.Restart
+		if again && asksForMore(p) && past.Decision(what.Answer) == "raise" { // also for earlier steps
+			r.budget.raise(p, what.Answer)
+		}
 	}
 	if what.Generation == 0 && !what.Restart {
-		r.useAnswer(p, what.Answer)
+		r.before.use(p, what.Answer)
 	}
 	if what.Next == resume.Answered && agents.ApprovedForRun(what.Answer) {
-		r.grant(r.approves(p))
+		r.grants = r.grants.with(r.agents.approves(p))
 	}
 	switch {
 	case what.Generation > 0:

@@ -87,8 +87,8 @@ func (r *Run) fail(p *pending, pause *resume.Pause, err error) {
 	p.ended(r, p, outcome{pause: pause}, err)
 }
 
-// leavesOpen reports whether an attempt with this error may have had its effect: it was cut off, or lost the connection,
-// before the other side answered.
+// leavesOpen reports whether an attempt with this error may have had its effect: it was cut off, or lost the
+// connection, before the other side answered.
 func leavesOpen(err error, cutOff bool) bool {
 	if err == nil {
 		return false
@@ -120,7 +120,8 @@ func (r *Run) again(p *pending, err error) bool {
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
 	})
 	if d.Retry && p.when != nil {
-		switch yes, bad := p.when.Bool(p.task.Failing(faultOf(p, err, r.o.Redact, r.program.Errors, r.ending.cut != nil))); {
+		fault := faultOf(p, err, r.o.Redact, r.program.Errors, r.ending.cut != nil)
+		switch yes, bad := p.when.Bool(p.task.Failing(fault)); {
 		case bad != nil:
 			r.fail(p, nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed",
 				Err: fmt.Errorf("%w; retry was for: %w", bad, err)})

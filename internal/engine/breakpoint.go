@@ -80,7 +80,7 @@ func (r *Run) shareBreak(there *resume.Pause, answer any) {
 	}
 	t := r.past.pending[i].Task
 	p := *there
-	p.ID = pauseID(p.Step, r.waits.opened[p.Step]+1)
+	p.ID = r.waits.idOfNext(p.Step)
 	r.record(t, p.Step, journal.PauseOpened{Pause: p, Interrupt: r.o.Interrupt})
 	r.record(nil, p.Step, journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: answer, Kept: true})
 }

@@ -265,7 +265,7 @@ func (r *Run) enter(p *pending) {
 		return
 	}
 	if r.calls.busy >= r.o.Parallel {
-		if r.todo.drains && r.canPutOff(p) {
+		if r.todo.drains && p.canPutOff(r.o.Kept) {
 			r.putOff(p)
 			return
 		}

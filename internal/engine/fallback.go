@@ -38,10 +38,10 @@ func (r *Run) fallBack(p *pending, err error) bool {
 }
 
 // withFallbacks adds to names of models those that may answer instead of them.
-func (r *Run) withFallbacks(models ...string) []string {
+func (o *Options) withFallbacks(models ...string) []string {
 	all := slices.Clone(models)
 	for _, name := range models {
-		about, _ := r.o.Adapters.Model(name)
+		about, _ := o.Adapters.Model(name)
 		all = append(all, about.Fallbacks...)
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -22,7 +23,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 	a.begins = false
 	step := a.call
 	if j.Op == agents.RunRecipe {
-		if reply, over := r.insideOf(step.task, j); over {
+		if reply, over := insideOf(step.task, j); over {
 			a.came = append(a.came, replied{j, reply})
 		} else {
 			a.inner = append(a.inner, j)
@@ -42,7 +43,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 	}
 	p.accounts = step.accounts
 	p.Context.Replies, p.Context.Answered = j.Replies, j.Replies != nil
-	if err := a.prepare(r, p); err != nil {
+	if err := a.prepare(&r.o, p, &r.tools, r.waits.files[p.task], r.now); err != nil {
 		a.ended(r, p, outcome{}, err)
 		return
 	}
@@ -74,18 +75,18 @@ func kindOf(op agents.Op) program.CallKind {
 }
 
 // prepare fills in a call of an agent.
-func (a *agent) prepare(r *Run, p *pending) (err error) {
+func (a *agent) prepare(o *Options, p *pending, seen *tools, files []journal.File, now time.Time) (err error) {
 	site := p.site
 	switch p.Kind {
 	case program.ModelCall:
 		req := *p.Job.Request
 		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
 		if showsLocal(&req) {
-			p.Files = append([]journal.File{}, r.waits.files[p.task]...)
+			p.Files = append([]journal.File{}, files...)
 		}
-		about, _ := r.o.Adapters.Model(p.Job.Name)
-		p.Stream = about.Streams && r.o.Wants.Deltas && p.Job.Op == agents.CallModel
-		r.o.resolve(p, site.Retry, about.Retry)
+		about, _ := o.Adapters.Model(p.Job.Name)
+		p.Stream = about.Streams && o.Wants.Deltas && p.Job.Op == agents.CallModel
+		o.resolve(p, site.Retry, about.Retry)
 		p.fallbacks = about.Fallbacks
 		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
 		if d := a.unsaid[p.Path]; d != nil {
@@ -93,11 +94,11 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 		}
 		return nil
 	case program.RetrieverCall:
-		if err := r.o.Adapters.Prepare(p.Call); err != nil {
+		if err := o.Adapters.Prepare(p.Call); err != nil {
 			return err
 		}
 	case program.ToolCall:
-		if err := r.tools.unchanged(p.Name); err != nil {
+		if err := seen.unchanged(p.Name); err != nil {
 			return err
 		}
 		if p.Input = p.Job.Args; p.Input == nil {
@@ -105,16 +106,16 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 				return err
 			}
 		}
-		if err := r.o.Adapters.Prepare(p.Call); err != nil {
+		if err := o.Adapters.Prepare(p.Call); err != nil {
 			return err
 		}
 		p.Attempts = a.tries[placeOf(p.Path, p.Job.Call)]
 		if p.Job.Timeout > 0 {
-			p.deadline, p.grace = r.now.Add(p.Job.Timeout), r.o.Limits.Grace
+			p.deadline, p.grace = now.Add(p.Job.Timeout), o.Limits.Grace
 			p.late = fmt.Errorf("%s took longer than %v: %w", p.named(), p.Job.Timeout, context.DeadlineExceeded)
 		}
 	}
-	r.o.resolve(p, site.Agents.Retries[p.Kind], r.o.Adapters.Retry(p.Call))
+	o.resolve(p, site.Agents.Retries[p.Kind], o.Adapters.Retry(p.Call))
 	return nil
 }
 

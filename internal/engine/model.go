@@ -11,19 +11,18 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
-// prepareModel makes the request of a model step from its input, and finds the model.
-func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
+// prepareModel makes the request of a model step from its input, and finds the model. The result are the models
+// that may answer.
+func (o *Options) prepareModel(p *pending) (models []string, err error) {
 	fields, _ := p.Input.(map[string]any)
-	req := &runtime.Request{Run: r.o.ID, Step: p.Path, Model: p.Name, Schema: p.site.AnswerJSON}
+	req := &runtime.Request{Run: o.ID, Step: p.Path, Model: p.Name, Schema: p.site.AnswerJSON}
 	if name, ok := fields["model"].(string); ok {
 		req.Model = name
 	}
-	var err error
 	if req.Messages, err = messages(p, fields); err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	default:
 		return nil, badField(p, "max_tokens", "an integer", n)
 	}
-	about, ok := r.o.Adapters.Model(req.Model)
+	about, ok := o.Adapters.Model(req.Model)
 	if !ok {
 		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: %w", p.site.Pos,
 			agents.NoModel(req.Model, about.Missing))
@@ -54,17 +53,10 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 			p.site.Pos, req.Model, name)
 	}
 	req.Messages = withRepairs(req.Messages, p.Repairs)
-	p.Stream = about.Streams && r.o.Wants.Deltas
-	r.o.resolve(p, p.site.Retry, about.Retry)
+	p.Stream = about.Streams && o.Wants.Deltas
+	o.resolve(p, p.site.Retry, about.Retry)
 	p.Request, p.fallbacks = req, about.Fallbacks
-	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.withFallbacks(req.Model)...); err != nil {
-		return nil, err
-	}
-	pause, err := r.budget.reserve(p, r.clock.At(r.now))
-	if err == nil {
-		r.drawn.draw(p)
-	}
-	return pause, err
+	return o.withFallbacks(req.Model), nil
 }
 
 func badField(p *pending, name, want string, got any) error {
@@ -167,7 +159,8 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		}
 	}
 	data = append(data, trace.Attr{Key: "usage", Value: agents.UsageData(resp.Usage.Clamped())})
-	r.trace.tell(p, r.now, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
+	r.trace.tell(p, r.now, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data},
+		map[string]any{"text": resp.Text})
 	p.finish = resp.Finish
 	if err := unfit(p, resp); err != nil {
 		r.fail(p, nil, err)
@@ -200,16 +193,16 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	r.retry(p)
 }
 
-// answerCut adds the finding about a model step whose answer was cut.
-func (r *Run) answerCut(path string, site *program.Call, what *journal.CallEnded) {
+// answerCut is the finding about a model step whose answer was cut. Else there is none.
+func answerCut(path string, site *program.Call, what *journal.CallEnded) diagnostics.List {
 	if site.Kind != program.ModelCall || what.Finish != runtime.FinishLength ||
 		what.Failure != nil && what.Failure.Code == "model.empty" { // which says so
-		return
+		return nil
 	}
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
+	return diagnostics.List{{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
 		Code: diagnostics.CodeAnswerCut, Position: site.Pos, Step: path,
 		Message: fmt.Sprintf("the answer of model %q was cut: it hit its token limit",
-			what.Models.All().Model)})
+			what.Models.All().Model)}}
 }
 
 // unfit returns the error for a response that is not an answer; nil: it is one.

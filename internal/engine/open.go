@@ -13,7 +13,7 @@ func (r *Run) NoteOpen(long time.Duration) (noted bool, next time.Duration) {
 	if !r.unsaved.durable || r.ending.cancelled {
 		return false, 0
 	}
-	for _, p := range r.waiting() {
+	for _, p := range waiting(r.m) {
 		if p.known {
 			continue
 		}

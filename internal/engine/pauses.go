@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
@@ -90,8 +91,10 @@ func misfit(p *Pause, why error) error {
 }
 
 // PauseByID returns a pending pause; nil: none has that id.
-func (r *Run) PauseByID(id string) *Pause {
-	w := &r.waits
+func (r *Run) PauseByID(id string) *Pause { return r.waits.pause(id) }
+
+// pause returns a pending pause; nil: none has that id.
+func (w *waits) pause(id string) *Pause {
 	if w.byID == nil {
 		w.byID = make(map[string]*Pause, len(w.pauses))
 		for _, p := range w.pauses {
@@ -126,7 +129,11 @@ func (r *Run) openWait(c machine.Command) {
 		return
 	}
 	if t.Node().Kind == machine.Receive {
-		r.openReceive(t)
+		if p, near := pauseToReceive(t, r.now, r.o.Limits.InlineWait); near {
+			r.m.Keep(t)
+		} else {
+			r.pause(t, journal.PauseOpened{Pause: p})
+		}
 		return
 	}
 	if t.Node().Adapter == program.WaitSaid {
@@ -175,7 +182,7 @@ func (r *Run) suspend(p *pending, pause *resume.Pause) {
 // pause gives a pause its identity, records it and announces it.
 func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
 	path := r.trace.path(t)
-	what.Pause.ID = pauseID(path, r.waits.opened[path]+1)
+	what.Pause.ID = r.waits.idOfNext(path)
 	if err := r.openPause(t, path, r.m.Decided(), what); err != nil {
 		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 	}
@@ -219,7 +226,7 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 	if r.answerFromBefore(opened) {
 		return nil
 	}
-	if agents.Covered(r.approves(opened), r.grants) {
+	if agents.Covered(r.agents.approves(opened), r.grants) {
 		r.answerGranted()
 		return nil
 	}
@@ -231,7 +238,7 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 
 // goOn ends a pause because of the time, if it is due.
 func (r *Run) goOn(p *Pause) {
-	if r.PauseByID(p.ID) != p { // it is over
+	if r.waits.pause(p.ID) != p { // it is over
 		return
 	}
 	next, answer := p.Due(r.now)
@@ -244,38 +251,48 @@ func (r *Run) goOn(p *Pause) {
 
 // endOf are the events of the end of a pause. In a run that was rolled back the answer restarts the run.
 func (r *Run) endOf(p *Pause, next resume.Next, answer any) []journal.Event {
-	e := r.answeredNow(p, next, answer)
+	e := r.moment().ends(p, next, answer)
 	if !r.undo.wasUndone {
 		return []journal.Event{e}
 	}
-	return r.beginsAgain(p, e)
+	return r.waits.beginAgain(p, e, r.calls.generation+1)
 }
 
-// answeredNow is the end of a pause, now.
-func (r *Run) answeredNow(p *Pause, next resume.Next, answer any) journal.Event {
+// moment is when something happens: after how many decisions of the machine.
+type moment struct {
+	at    time.Time
+	after int64
+}
+
+// moment returns the present one.
+func (r *Run) moment() moment { return moment{r.now, r.m.Decided()} }
+
+// ends is the end of a pause.
+func (m moment) ends(p *Pause, next resume.Next, answer any) journal.Event {
 	what := journal.PauseAnswered{Pause: p.ID, Next: next}
 	if next == resume.Answered {
 		what.Answer = answer
 	}
-	return journal.Event{At: r.now, Path: p.Step, After: r.m.Decided(), What: what}
+	return journal.Event{At: m.at, Path: p.Step, After: m.after, What: what}
 }
 
 // Answer returns the events of an answer to a pending pause. An approval for the run also ends the other pauses that
 // it covers. Take applies the events, once they are in the store.
 func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 	events := r.endOf(p, resume.Answered, answer)
-	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
-		events = append(events, r.covered(r.grantsWith(r.approves(p)), p)...)
+	if grants := r.grants.with(r.agents.approves(p)); !r.undo.wasUndone && agents.ApprovedForRun(answer) &&
+		len(grants) > 0 {
+		events = append(events, grants.cover(r.Pauses(), p, r.agents, r.moment())...)
 	}
-	return r.actBy(events)
+	return r.unsaved.signs(events)
 }
 
-// actBy adds to the events of an act who acted, and to the first one the signal that they carry out.
-func (r *Run) actBy(events []journal.Event) []journal.Event {
-	events[0].Signal = r.unsaved.signal
+// signs adds to the events of an act who acted, and to the first one the signal that they carry out.
+func (a actor) signs(events []journal.Event) []journal.Event {
+	events[0].Signal = a.signal
 	for i := range events {
 		if _, closed := events[i].What.(journal.PauseClosed); !closed {
-			events[i].By = r.unsaved.by
+			events[i].By = a.by
 		}
 	}
 	return events
@@ -298,7 +315,13 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:
 		r.answerTask(t, answer, nil)
 	case p.Reason == journal.Indeterminate:
-		r.decideCall(t, answer)
+		output, failure, over := settledBy(t.Node().Adapter.(*program.Call), answer)
+		if !over {
+			r.m.Again(t)
+			return
+		}
+		r.budget.countTools(t, &journal.CallEnded{Failure: failure}) // it was made
+		r.answerTask(t, output, failure)
 	case next == resume.Answered && asksForMore(p):
 		if f := r.budget.raise(p, answer); f != nil {
 			r.answerTask(t, nil, f)
@@ -307,10 +330,7 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 		r.m.Again(t)
 	default:
 		if next == resume.Answered {
-			if r.waits.answers == nil {
-				r.waits.answers = map[*machine.Task]resume.Reply{}
-			}
-			r.waits.answers[t] = resume.Reply{To: p.Reason, Answer: answer}
+			r.waits.reply(t, resume.Reply{To: p.Reason, Answer: answer})
 		}
 		r.m.Again(t)
 	}
@@ -342,17 +362,6 @@ func (r *Run) closePauses(t *machine.Task) {
 	}
 }
 
-// decideCall resumes a call whose outcome was unknown.
-func (r *Run) decideCall(t *machine.Task, answer any) {
-	output, failure, over := settledBy(t.Node().Adapter.(*program.Call), answer)
-	if !over {
-		r.m.Again(t)
-		return
-	}
-	r.budget.countTools(t, &journal.CallEnded{Failure: failure}) // it was made
-	r.answerTask(t, output, failure)
-}
-
 // answerTask ends the waiting of a task.
 func (r *Run) answerTask(t *machine.Task, output any, failure *machine.Failure) {
 	if !r.past.replaying {
@@ -362,20 +371,47 @@ func (r *Run) answerTask(t *machine.Task, output any, failure *machine.Failure) 
 }
 
 // keep keeps the progress of a call that pauses.
-func (r *Run) keep(t *machine.Task, p journal.Progress) {
-	delete(r.waits.progress, t)
+func (w *waits) keep(t *machine.Task, p journal.Progress) {
+	delete(w.progress, t)
 	if p.Any() {
-		if r.waits.progress == nil {
-			r.waits.progress = map[*machine.Task]journal.Progress{}
+		if w.progress == nil {
+			w.progress = map[*machine.Task]journal.Progress{}
 		}
-		r.waits.progress[t] = p
+		w.progress[t] = p
 	}
 }
 
-// questionChanged reports that an answer is not used because the question has changed.
-func (r *Run) questionChanged(step string, answer any) {
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
+// reply keeps an answer for the call of a task that asked.
+func (w *waits) reply(t *machine.Task, answer resume.Reply) {
+	if w.answers == nil {
+		w.answers = map[*machine.Task]resume.Reply{}
+	}
+	w.answers[t] = answer
+}
+
+// count counts a pause that opens at a path.
+func (w *waits) count(path string) {
+	if w.opened == nil {
+		w.opened = map[string]int{}
+	}
+	w.opened[path]++
+}
+
+// idOfNext is the id of the next pause at a path.
+func (w *waits) idOfNext(path string) string { return pauseID(path, w.opened[path]+1) }
+
+// byTask returns a pending pause of a task; nil: it has none.
+func (w *waits) byTask(t *machine.Task) *Pause {
+	if i := slices.IndexFunc(w.pauses, func(p *Pause) bool { return p.task == t }); i >= 0 {
+		return w.pauses[i]
+	}
+	return nil
+}
+
+// questionChanged says that an answer is not used because the question has changed.
+func questionChanged(step string, answer any) diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
 		Code: diagnostics.CodeQuestionChanged, Step: step,
 		Message: fmt.Sprintf("step %q asks something other than what was answered, and asks again",
-			step), Data: map[string]any{"answer": answer}})
+			step), Data: map[string]any{"answer": answer}}
 }

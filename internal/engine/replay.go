@@ -99,7 +99,7 @@ func (r *Run) Apply(e *journal.Event) error {
 			return err
 		}
 	}
-	t, err := r.taskOf(e)
+	t, err := r.past.taskOf(e, r.m)
 	if err != nil {
 		r.m.SetMaxParallel(parallel)
 		return err
@@ -212,8 +212,8 @@ func (p *leftOver) knows(t *machine.Task) {
 }
 
 // timeOf is the time from which the timers of a task count when the run is resumed. A step that waits for a value
-// also waits while the run is not executed. worked is the run's clock, resumed how far this execution is. A repeated call has its whole time again. The run's own time is
-// subtracted when its timer starts.
+// also waits while the run is not executed. A repeated call has its whole time again. The run's own time is
+// subtracted when its timer starts. worked is the run's clock, resumed how long this execution is.
 func timeOf(t *machine.Task, worked, resumed time.Duration) time.Duration {
 	switch n := t.Node(); {
 	case t.IsFinally():
@@ -292,7 +292,7 @@ func (r *Run) interrupted(c machine.Command) (p *pending, unknown bool) {
 	case p.Kind == program.AgentCall:
 		unknown = r.leftOpen(p)
 	case begun && p.Kind == program.ToolCall:
-		unknown = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable()
+		unknown = r.o.prepareTool(p, &r.tools) != nil || !p.begunAs(was.Effect).repeatable()
 		p.made = was.made
 	}
 	return p, unknown

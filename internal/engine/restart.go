@@ -13,29 +13,25 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// count gives a pause that was opened its key.
-func (r *Run) count(p *Pause) {
+// uncounted is the key of a pause without its number.
+func (p *Pause) uncounted() PauseKey {
 	about := ""
 	if p.inAgent != "" { // a model may ask for something else next time
 		about = past.AboutOf(&p.Pause)
 	}
-	p.key = r.before.Count(PauseKey{Step: p.Step, Kind: p.Kind, Reason: p.Reason, About: about})
+	return PauseKey{Step: p.Step, Kind: p.Kind, Reason: p.Reason, About: about}
 }
 
-// keepAnswer keeps how a pause ended. again says that the answer restarts the run.
-func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any, again bool) {
-	r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p), Call: p.Call})
-	again = again || r.o.Interrupt == resume.Restart
-	if again && asksForMore(p) && past.Decision(answer) == "raise" { // also for earlier steps
-		r.budget.raise(p, answer)
-	}
+// keep keeps how a pause ended.
+func (a *Answers) keep(p *Pause, next resume.Next, answer any) {
+	a.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p), Call: p.Call})
 }
 
-// useAnswer notes that an answer was used. The result that a person gave for a call applies once. In an agent it
+// use notes that an answer was used. The result that a person gave for a call applies once. In an agent it
 // applies until the agent is undone.
-func (r *Run) useAnswer(p *Pause, answer any) {
+func (a *Answers) use(p *Pause, answer any) {
 	if SaysResult(p.key, answer) && p.inAgent == "" {
-		r.before.Used(p.key, p.Call, answer)
+		a.Used(p.key, p.Call, answer)
 	}
 }
 
@@ -43,18 +39,18 @@ func (r *Run) useAnswer(p *Pause, answer any) {
 func (r *Run) answerFromBefore(p *Pause) bool {
 	k, ok := r.before.Kept[p.key]
 	if !ok {
-		if r.approves(p) != nil {
+		if r.agents.approves(p) != nil {
 			if k, other := r.before.otherCall(p.key, p.Prompt); other {
-				r.questionChanged(p.Step, k.Answer)
+				r.Report(questionChanged(p.Step, k.Answer))
 			}
 		}
 		return false
 	}
 	if k.Next == resume.Answered && k.Question != questionOf(p) {
-		r.questionChanged(p.Step, k.Answer)
+		r.Report(questionChanged(p.Step, k.Answer))
 		return false
 	}
-	e := r.answeredNow(p, k.Next, k.Answer)
+	e := r.moment().ends(p, k.Next, k.Answer)
 	what := e.What.(journal.PauseAnswered)
 	what.Kept = true
 	e.What = what
@@ -71,19 +67,19 @@ func questionOf(p *Pause) string {
 	return past.QuestionIn(&p.Pause)
 }
 
-// beginsAgain makes the events of an answer that begins the next generation: the other pauses of this
-// one no longer need an answer.
-func (r *Run) beginsAgain(p *Pause, e journal.Event) []journal.Event {
+// beginAgain makes the events of an answer that begins a generation: the other pauses of the present one no longer need
+// an answer.
+func (w *waits) beginAgain(p *Pause, e journal.Event, generation int) []journal.Event {
 	what := e.What.(journal.PauseAnswered)
-	what.Generation = r.calls.generation + 1
+	what.Generation = generation
 	e.What = what
-	return r.andClosed(e, p)
+	return w.andClosed(e, p)
 }
 
 // andClosed is an event that ends a pause, and those that end all others.
-func (r *Run) andClosed(e journal.Event, p *Pause) []journal.Event {
+func (w *waits) andClosed(e journal.Event, p *Pause) []journal.Event {
 	events := []journal.Event{e}
-	for _, other := range r.waits.pauses {
+	for _, other := range w.pauses {
 		if other != p {
 			events = append(events, journal.Event{At: e.At, Path: other.Step,
 				What: journal.PauseClosed{Pause: other.ID}})
@@ -107,11 +103,11 @@ func (r *Run) RestartBy(p *Pause, answer any) ([]journal.Event, error) {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Step: p.Step,
 			Err: fmt.Errorf("the run cannot begin again: %s", why)}
 	}
-	e := r.answeredNow(p, resume.Answered, answer)
+	e := r.moment().ends(p, resume.Answered, answer)
 	what := e.What.(journal.PauseAnswered)
 	what.Restart = true
 	e.What = what
-	return r.actBy(r.andClosed(e, p)), nil
+	return r.unsaved.signs(r.waits.andClosed(e, p)), nil
 }
 
 // Restarts reports whether the run is to be rolled back because of an answer, and then begins again.

@@ -86,9 +86,9 @@ type Run struct {
 type generations struct {
 	began time.Time // the first one
 	people
-	before Answers  // of earlier generations
-	sent   []sent   // values from outside that later generations have from the start
-	grants []string // approvals for the run, sorted; later generations keep them
+	before Answers // of earlier generations
+	sent   []sent  // values from outside that later generations have from the start
+	grants grants  // later generations keep them
 
 	breakpoints breakpoints // see Beginning
 	tools       tools

@@ -24,7 +24,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	left := maps.Clone(outputs)
 	known := map[string]*machine.Task{}
 	r.past.there, r.past.replaying, r.past.known, r.past.stands = true, true, known, stands
-	r.shareDenials(events, stands)
+	r.past.denyAs(events)
 	advance := func() {
 		for more := true; more; more = r.giveUp() {
 			for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
@@ -38,9 +38,9 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		e := &events[i]
 		end, over := ends.Next(e)
 		stood := past.Keeps(stands, e.Path)
-		if stood && r.opensInside(e) { // what the steps inside came to follows
-			advance()
-			r.shareInside(known[e.Path], e, generation)
+		if what, ok := e.What.(journal.AgentEvents); ok && stood && len(r.program.OwnTools) > 0 {
+			advance() // what the steps inside came to follows
+			r.shareAgent(known[e.Path], e.Path, what, generation)
 			continue
 		}
 		there.note(e, stood, generation == 0)
@@ -101,11 +101,14 @@ func (r *Run) shareOther(e *journal.Event, stood bool, generation int, there *el
 			r.record(nil, "", what)
 		}
 	case journal.ValueSent:
-		advance() // a topic is for the steps that wait
-		r.shareSent(what)
+		advance()                                                              // a topic is for the steps that wait
+		if program.ChannelIndex(r.program.Graph.Channels, what.Channel) >= 0 { // else it has no such channel
+			r.record(nil, "", what)
+		}
 	case journal.StepDenied:
-		if advance(); stood {
-			r.giveDenied(e.Path)
+		advance()
+		if f := r.past.denied[e.Path]; f != nil && stood && r.give(e.Path, journal.CallGiven{Failure: f}) {
+			delete(r.past.denied, e.Path)
 		}
 	}
 }
@@ -115,7 +118,9 @@ func (r *Run) shareOpen(there *elsewhere, outputs map[string]any, generation int
 	known := r.past.known
 	for _, e := range there.unknown {
 		if _, isEdited := outputs[e.Path]; !isEdited {
-			r.shareQuestion(e.Path, known[e.Path], e.What.(journal.PauseOpened))
+			if t := known[e.Path]; t != nil { // else it is among the unknown calls
+				r.pause(t, journal.PauseOpened{Pause: e.What.(journal.PauseOpened).Pause})
+			}
 		}
 	}
 	for _, e := range there.open {
@@ -163,14 +168,6 @@ func (a *elsewhere) note(e *journal.Event, stood, asks bool) {
 	}
 }
 
-// shareQuestion asks here for the outcome of a call that another run made. t is nil if the call has no slot here yet.
-func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
-	if t == nil {
-		return // it is among the unknown calls
-	}
-	r.pause(t, journal.PauseOpened{Pause: there.Pause})
-}
-
 // shareEnd ends a step here as it ended in another run; false: it does not end so. t is nil if it has no slot here yet.
 // answer is that of its model or agent.
 func (r *Run) shareEnd(
@@ -188,7 +185,7 @@ func (r *Run) shareEnd(
 		case p == nil:
 			return false
 		case answered.Next != resume.GoOn && r.asksOther(t, past.QuestionIn(p)):
-			r.questionChanged(e.Path, end.Output)
+			r.Report(questionChanged(e.Path, end.Output))
 			return false
 		case answered.Next == resume.Failed:
 			end.Failure = expired(t, p)
@@ -321,12 +318,12 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *past.Settlement, out
 }
 
 // inProgress reports whether a task has begun and not ended; nil: it has not begun.
-func (r *Run) inProgress(t *machine.Task) bool { return t != nil && t.Status() == machine.Running }
+func inProgress(t *machine.Task) bool { return t != nil && t.Status() == machine.Running }
 
 // shareAgent notes what happened in an agent of another run, or under another definition. What it used is counted
 // there. t is nil if the agent has not begun here.
 func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents, generation int) {
-	if !r.inProgress(t) {
+	if !inProgress(t) {
 		return
 	}
 	shared := journal.AgentEvents{Events: unscoped(kept.Events), Calls: kept.Calls}
@@ -338,7 +335,7 @@ func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents,
 
 // shareFiles notes what is in the files of an agent of another run. A model is asked anew, and takes them as they are.
 func (r *Run) shareFiles(t *machine.Task, e *journal.Event) {
-	if !r.inProgress(t) {
+	if !inProgress(t) {
 		return
 	}
 	if call, ok := t.Node().Adapter.(*program.Call); ok && call.Kind == program.AgentCall {

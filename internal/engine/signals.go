@@ -59,7 +59,7 @@ func (r *Run) TakeNow(events []journal.Event) { r.recordAll(nil, events) }
 // carryAnswer makes the events of an answer, with the checks that an answer by other ways gets.
 func (r *Run) carryAnswer(data map[string]any) ([]journal.Event, error) {
 	id, _ := data["pause"].(string)
-	p := r.PauseByID(id)
+	p := r.waits.pause(id)
 	if p == nil {
 		return nil, fmt.Errorf("pause %q is no longer open", id)
 	}

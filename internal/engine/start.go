@@ -73,7 +73,7 @@ func (r *Run) start(c machine.Command) {
 		r.fail(p, nil, err)
 		return
 	}
-	if req := p.shown(); showsLocal(req) && !r.knowsFiles(p) {
+	if req := p.shown(); showsLocal(req) && !r.waits.knowsFiles(p) {
 		p.Looks, p.Request = true, req
 		r.enter(p)
 		return
@@ -117,17 +117,32 @@ func (p *leftOver) maybeMade(c *pending) bool {
 func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
 	switch p.Kind {
 	case program.ModelCall:
-		return r.prepareModel(p)
+		models, err := r.o.prepareModel(p)
+		if err == nil {
+			p.accounts, err = r.budget.priced(p.task, p.site.Pos, models...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		pause, err := r.budget.reserve(p, r.clock.At(r.now))
+		if err == nil {
+			r.drawn.draw(p)
+		}
+		return pause, err
 	case program.RetrieverCall:
-		return nil, r.prepareRetriever(p)
+		err := r.o.prepareRetriever(p)
+		if err == nil && len(p.Spends) > 0 { // what it uses of models counts
+			_, err = r.budget.priced(p.task, p.site.Pos, p.Spends...)
+		}
+		return nil, err
 	case program.AgentCall:
 		return nil, r.prepareAgent(p)
 	}
-	return nil, r.prepareTool(p)
+	return nil, r.o.prepareTool(p, &r.tools)
 }
 
 // prepareTool finds the tool and checks the arguments.
-func (r *Run) prepareTool(p *pending) error {
+func (o *Options) prepareTool(p *pending, seen *tools) error {
 	if p.site.Key != nil {
 		v, err := p.site.Key.Eval(p.task)
 		if err != nil {
@@ -138,24 +153,21 @@ func (r *Run) prepareTool(p *pending) error {
 				p.site.Pos, p.site.Name)
 		}
 	}
-	if err := r.tools.unchanged(p.Name); err != nil {
+	if err := seen.unchanged(p.Name); err != nil {
 		return err
 	}
-	if err := r.o.Adapters.Prepare(p.Call); err != nil {
+	if err := o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.o.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
+	o.resolve(p, p.site.Retry, o.Adapters.Retry(p.Call))
 	return nil
 }
 
-// prepareRetriever finds the retriever and checks the arguments. What it uses of models counts.
-func (r *Run) prepareRetriever(p *pending) (err error) {
-	if err = r.o.Adapters.Prepare(p.Call); err != nil {
+// prepareRetriever finds the retriever and checks the arguments.
+func (o *Options) prepareRetriever(p *pending) error {
+	if err := o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.o.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
-	if len(p.Spends) > 0 {
-		_, err = r.budget.priced(p.task, p.site.Pos, p.Spends...)
-	}
-	return err
+	o.resolve(p, p.site.Retry, o.Adapters.Retry(p.Call))
+	return nil
 }

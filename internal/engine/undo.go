@@ -148,7 +148,7 @@ func (r *Run) undoTask(t *machine.Task) {
 	path := t.Path() + past.RollbackMark
 	p := r.calls.newCall(&r.undo, t, rb.Adapter.(*program.Call), path, r.now)
 	p.Rollback = true
-	err := r.prepareRollback(p, rb)
+	err := r.o.prepareRollback(p, rb, &r.tools)
 	before, begun := r.undo.rolled[path]
 	switch {
 	case err != nil:
@@ -187,18 +187,18 @@ func (u *undoing) entered(r *Run, p *pending) {
 }
 
 // prepareRollback works out the arguments of a rollback.
-func (r *Run) prepareRollback(p *pending, rb *machine.Rollback) (err error) {
+func (o *Options) prepareRollback(p *pending, rb *machine.Rollback, seen *tools) (err error) {
 	if p.Input, err = rb.With.Eval(p.task.Ended()); err != nil {
 		return err
 	}
-	limit := r.o.Limits.MaxOutputBytes
+	limit := o.Limits.MaxOutputBytes
 	switch size, err := value.Size(p.Input, limit); {
 	case err != nil:
 		return fmt.Errorf("the arguments are not JSON: %w", err)
 	case size > limit:
 		return fmt.Errorf("the arguments have more than %d bytes", limit)
 	}
-	return r.prepareTool(p)
+	return o.prepareTool(p, seen)
 }
 
 // stopUndo leaves a rollback that waits for its next attempt to a recovery.
@@ -209,11 +209,11 @@ func (r *Run) stopUndo() {
 	}
 }
 
-// leaveShared leaves what has ended so far to the run that it is shared with.
-func (r *Run) leaveShared() {
-	r.undo.shared = map[string]bool{}
-	for _, t := range r.m.Undo() {
-		r.undo.shared[t.Path()] = true
+// leave leaves tasks to the run that they are shared with.
+func (u *undoing) leave(tasks []*machine.Task) {
+	u.shared = map[string]bool{}
+	for _, t := range tasks {
+		u.shared[t.Path()] = true
 	}
 }
 
@@ -260,17 +260,16 @@ func (r *Run) undid(p *pending, err error) {
 	r.trace.add(trace.Event{At: r.now, Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)
 }
 
-// rollbackFailed adds the diagnostic about a failed rollback.
-func (r *Run) rollbackFailed(path, text string) {
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
+// rollbackFailed is the diagnostic about a failed rollback.
+func rollbackFailed(path, text string) diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeRollbackFailed,
 		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s",
-			strings.TrimSuffix(path, past.RollbackMark), text)})
+			strings.TrimSuffix(path, past.RollbackMark), text)}
 }
 
-// applyRollback applies an event of a rollback.
-func (r *Run) applyRollback(e *journal.Event) {
-	u := &r.undo
+// apply applies an event of a rollback. failed is why one has failed; "": none has.
+func (u *undoing) apply(e *journal.Event) (failed string) {
 	u.atEnd = true
 	if u.rolled == nil {
 		u.rolled = map[string]rolled{}
@@ -280,10 +279,9 @@ func (r *Run) applyRollback(e *journal.Event) {
 		u.rolled[e.Path] = rolled{effect: what.Effect}
 	case journal.RollbackEnded:
 		u.rolled[e.Path] = rolled{over: true}
-		if what.Error != "" {
-			r.rollbackFailed(e.Path, what.Error)
-		}
+		return what.Error
 	}
+	return ""
 }
 
 // CancelForGood records that only rollbacks continue. Pending pauses need no answer any more, except those about calls
@@ -305,7 +303,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		case r.ending.fixed != nil && p.Call != nil:
 			r.Report(r.o.callUnknown(p.Step, p.Call.Tool, ""))
 		default:
-			r.rollbackFailed(p.Step+past.RollbackMark, unknownOutcome)
+			r.Report(rollbackFailed(p.Step+past.RollbackMark, unknownOutcome))
 		}
 		r.recordAll(nil, []journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
 			What: journal.PauseClosed{Pause: p.ID}}})
@@ -317,7 +315,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		switch p, unknown := r.interrupted(c); {
 		case !unknown:
 		case force && r.ending.fixed == nil:
-			r.rollbackFailed(p.Path+past.RollbackMark, unknownOutcome)
+			r.Report(rollbackFailed(p.Path+past.RollbackMark, unknownOutcome))
 		case force:
 			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
 		case r.followsUnknown(p) == program.Ignore:
@@ -333,10 +331,3 @@ func (r *Run) GiveUp(reason string) {
 }
 
 const unknownOutcome = "it was called, and it is not known whether it had its effect"
-
-// undoIfCancelled begins the rollback of a run that was cancelled for good, once no question is pending.
-func (r *Run) undoIfCancelled() {
-	if r.ending.forGood != nil {
-		r.undo.atEnd = len(r.waits.pauses) == 0
-	}
-}
