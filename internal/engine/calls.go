@@ -407,3 +407,10 @@ func (p *pending) repeatable() bool {
 func notDone(why string) *machine.Failure {
 	return &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New(why)}
 }
+
+// redefine begins the generation of a change of the definition, unless that goes on with the present one.
+func (c *calls) redefine(what *journal.Redefined) {
+	if what.Generation > 0 {
+		c.generation = what.Generation
+	}
+}

@@ -87,7 +87,8 @@ func (r *Run) Apply(e *journal.Event) error {
 		return err
 	}
 	if what, ok := e.What.(journal.Redefined); ok {
-		r.begunAnew(&what)
+		r.calls.redefine(&what)
+		r.before.Redefined(&what)
 	}
 	parallel := r.m.MaxParallel()
 	if _, ok := e.What.(journal.Execution); ok { // it has handed out what was decided
@@ -108,7 +109,14 @@ func (r *Run) Apply(e *journal.Event) error {
 	r.clock.Read(e)
 	r.now = e.At
 	r.m.Tell(e.At)
-	return r.applyAgain(t, e)
+	if what, ok := e.What.(journal.TimerDue); ok {
+		i := r.past.timer(e.Path, what.Timer)
+		if i < 0 {
+			return nil // it was disarmed at that moment
+		}
+		t = r.past.takeArmed(i)
+	}
+	return r.apply(t, e)
 }
 
 // advance lets the machine make n decisions in all.
@@ -121,20 +129,6 @@ func (r *Run) advance(n int64) error {
 		r.replayed(c)
 	}
 	return nil
-}
-
-// applyAgain is apply for an event of an earlier execution.
-func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
-	if what, ok := e.What.(journal.TimerDue); ok {
-		i := slices.IndexFunc(r.past.armed,
-			func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
-		if i < 0 {
-			return nil // it was disarmed at that moment
-		}
-		t = r.past.armed[i].Task
-		r.past.armed = slices.Delete(r.past.armed, i, i+1)
-	}
-	return r.apply(t, e)
 }
 
 // recall reads who executes the run from an event on. The machine gets the breakpoints, as many slots as the run had
@@ -331,4 +325,17 @@ func (r *Run) goOnDue() {
 	for _, p := range slices.Clone(r.waits.pauses) {
 		r.goOn(p)
 	}
+}
+
+// timer finds the timer of a task in armed; -1: it is not armed.
+func (p *leftOver) timer(path string, timer machine.Timer) int {
+	return slices.IndexFunc(p.armed,
+		func(a machine.Command) bool { return a.Task.Path() == path && a.Timer == timer })
+}
+
+// takeArmed removes a timer from armed, and returns its task.
+func (p *leftOver) takeArmed(i int) *machine.Task {
+	t := p.armed[i].Task
+	p.armed = slices.Delete(p.armed, i, i+1)
+	return t
 }
