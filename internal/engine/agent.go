@@ -265,13 +265,6 @@ func (r *Run) resumeAgents(err error) {
 	}
 }
 
-// stopAgents tells all agents to stop because the run is being cancelled.
-func (r *Run) stopAgents(err, cause error) {
-	for _, a := range r.agents.working() {
-		r.stopAgent(a, err, cause)
-	}
-}
-
 // stopAgent tells an agent, and its calls, to stop.
 func (r *Run) stopAgent(a *agent, err, cause error) {
 	if a.call == nil || a.leg == nil {
@@ -320,13 +313,18 @@ func (r *Run) agentOver(a *agent) {
 			r.Report(d)
 		}
 	}
+	var output any
+	if err == nil {
+		p.finish = res.Finish
+		output, err = answered(p, a.loop, res)
+	}
 	switch waits, ok := errors.AsType[*agents.PauseError](err); {
 	case ok:
 		r.suspendAgent(p, waits.Pauses)
 	case err != nil:
 		r.fail(p, nil, err)
 	default:
-		r.agentAnswered(p, a.loop, res)
+		r.succeeded(p, output, value.Extent{})
 	}
 }
 
@@ -343,7 +341,9 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 		if slices.ContainsFunc(r.waits.pauses, func(o *Pause) bool { return o.task == t && o.inAgent == q.ID }) {
 			continue
 		}
-		if err := r.openInAgent(p, q, a.tries[placeOf(q.Step, q.Call)]); err != nil {
+		what := a.opens(p, q, &r.o, &r.before, r.calls.generation)
+		what.Pause.CreatedAt = r.now
+		if err := r.openPause(t, what.Pause.Step, r.ending.decided(r.m), what); err != nil {
 			r.finish(p, outcome{
 				failure: &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err}})
 			return
@@ -356,61 +356,20 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 	}
 }
 
-// agentWaits makes the task of an agent wait, unless it has an answer already.
-func (r *Run) agentWaits(t *machine.Task) {
-	a := r.agents.of(t)
-	r.m.Suspend(t)
-	switch {
-	case t.Status() != machine.Waiting:
-	case a.failed != nil:
-		r.answerTask(t, nil, a.failed)
-	case len(a.answers) > 0:
-		r.m.Again(t)
-	}
-}
-
-// openInAgent opens a pause in an agent. tries is how often the call of the pause has failed.
-func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
-	shown := CleanPause(r.o.Redact, q.Pause)
-	if shown.ID = q.ID; r.calls.generation > 1 {
-		shown.ID = fmt.Sprintf("%s@%d", q.ID, r.calls.generation)
+// opens is a pause in an agent, for people.
+func (a *agent) opens(p *pending, q *agents.Pause, o *Options, before *Answers, generation int) journal.PauseOpened {
+	shown := CleanPause(o.Redact, q.Pause)
+	if shown.ID = q.ID; generation > 1 {
+		shown.ID = fmt.Sprintf("%s@%d", q.ID, generation)
 	}
 	if q.For == agents.Indeterminate {
 		show, _ := q.Show.(map[string]any)
-		about := r.o.aboutCallIn(r.agents.of(p.task), r.calls.generation, q.Step, q.Tool, q.Call, show["arguments"])
-		r.before.knownAbout(&shown, &about)
+		about := o.aboutCallIn(a, generation, q.Step, q.Tool, q.Call, show["arguments"])
+		before.knownAbout(&shown, &about)
 	}
-	shown.CreatedAt = r.now
-	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}
-	return r.openPause(p.task, shown.Step, r.ending.decided(r.m), journal.PauseOpened{Pause: shown, Agent: of})
-}
-
-// answerAgent resumes an agent because one of its pauses is over.
-func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
-	a := r.agents.of(p.task)
-	fail := func(f *machine.Failure) {
-		if p.task.Status() == machine.Waiting {
-			r.answerTask(p.task, nil, f)
-		} else {
-			a.failed = f
-		}
-	}
-	if next == resume.Failed {
-		fail(expired(p.task, &p.Pause))
-		return
-	}
-	if next == resume.Answered && asksForMore(p) {
-		if f := r.budget.raise(p, answer); f != nil {
-			fail(f)
-			return
-		}
-	}
-	due := next == resume.GoOn
-	if p.again || asksForMore(p) { // the adapter is not concerned
-		answer, due = nil, true
-	}
-	a.answers = append(a.answers, agents.Answer{Pause: p.inAgent, Value: answer, Due: due})
-	r.m.Again(p.task) // if it waits
+	place := placeOf(q.Step, q.Call)
+	return journal.PauseOpened{Pause: shown,
+		Agent: &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: place, Tries: a.tries[place]}}
 }
 
 // applyAgent applies events of an agent.
@@ -443,6 +402,38 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	r.m.Spend(t, kept.Used.Micros)
 	if kept.Waits {
 		r.past.settled(t)
-		r.agentWaits(t)
+		r.m.Suspend(t)
+		switch { // unless it has an answer already
+		case t.Status() != machine.Waiting:
+		case a.failed != nil:
+			r.answerTask(t, nil, a.failed)
+		case len(a.answers) > 0:
+			r.m.Again(t)
+		}
 	}
+}
+
+// answer gives an agent the end of one of its pauses; refused is why the limit that it asked about was not raised, nil
+// if it was or it asked something else. continues: it does so, if it waits. Else the failure is that of its task; nil:
+// it is at work, and finds out.
+func (a *agent) answer(
+	p *Pause, next resume.Next, answer any, refused *machine.Failure,
+) (failure *machine.Failure, continues bool) {
+	if failure = refused; next == resume.Failed {
+		failure = expired(p.task, &p.Pause)
+	}
+	switch {
+	case failure == nil:
+	case p.task.Status() == machine.Waiting:
+		return failure, false
+	default:
+		a.failed = failure
+		return nil, false
+	}
+	due := next == resume.GoOn
+	if p.again || asksForMore(p) { // the adapter is not concerned
+		answer, due = nil, true
+	}
+	a.answers = append(a.answers, agents.Answer{Pause: p.inAgent, Value: answer, Due: due})
+	return nil, true
 }

@@ -18,16 +18,6 @@ func (r *Run) record(t *machine.Task, path string, what journal.What) {
 	r.takeIn(t, &e)
 }
 
-// recordAll is record for events that happen together.
-func (r *Run) recordAll(t *machine.Task, events []journal.Event) {
-	for i := range events {
-		r.noteEvent(events[i])
-	}
-	for i := range events {
-		r.takeIn(t, &events[i])
-	}
-}
-
 // Take applies events that the run has made itself, once they are in the store.
 func (r *Run) Take(events []journal.Event) {
 	for i := range events {
@@ -102,7 +92,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.Stopped: // no call ended the process
 		r.past.begun = nil
 	case journal.Paused:
-		r.undo.atEnd, r.undo.wasUndone = false, r.beginsAnew()
+		r.undo.atEnd, r.undo.wasUndone = false, r.ending.beginsAnew(r.o.Interrupt, r.waits.pauses, r.m.Doomed())
 	case journal.Restarted:
 		r.beginAgain(r.undo.restart)
 	case journal.Shared:

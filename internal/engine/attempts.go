@@ -156,19 +156,13 @@ func (r *Run) again(p *pending, err error) bool {
 	return true
 }
 
-// late ends a call that gets no further attempt because its time is over.
-func (r *Run) late(p *pending) {
-	nothing := &retry.Failure{Reason: retry.Timeout, Err: p.late} // was sent
-	p.ended(r, p, outcome{late: true}, cmp.Or[error](p.last, nothing))
-}
-
 // once reports whether no retry policy applies to the call: what only agents call, except memory and retriever.
 func (c *Call) once() bool { return c.Kind == "" }
 
 // retry makes one more attempt, if the budget allows it.
 func (r *Run) retry(p *pending) {
 	if p.overdue(r.now) {
-		r.late(p)
+		p.ended(r, p, outcome{late: true}, p.lateError())
 		return
 	}
 	if r.todo.drains && !p.outlives() { // the end of the execution stops it
@@ -284,3 +278,9 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // overdue reports whether the time of a call is over.
 func (p *pending) overdue(now time.Time) bool { return !p.deadline.IsZero() && now.After(p.deadline) }
+
+// lateError is the error of a call that gets no further attempt because its time is over.
+func (p *pending) lateError() error {
+	nothing := &retry.Failure{Reason: retry.Timeout, Err: p.late} // was sent
+	return cmp.Or[error](p.last, nothing)
+}

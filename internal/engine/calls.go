@@ -414,3 +414,10 @@ func (c *calls) redefine(what *journal.Redefined) {
 		c.generation = what.Generation
 	}
 }
+
+// unblock takes the next call that waited for the store.
+func (c *calls) unblock() *pending {
+	p := c.blocked[0]
+	c.blocked, p.stage = c.blocked[1:], preparing
+	return p
+}

@@ -50,7 +50,7 @@ func (g grants) cover(pauses []*Pause, but *Pause, of agentsOf, now moment) (eve
 // answerGranted ends the pending pauses that approvals for the run cover.
 func (r *Run) answerGranted() {
 	if len(r.grants) > 0 {
-		r.recordAll(nil, r.grants.cover(r.Pauses(), nil, r.agents, r.moment()))
+		r.TakeNow(r.grants.cover(r.Pauses(), nil, r.agents, r.moment()))
 	}
 }
 

@@ -127,18 +127,14 @@ func (o *Options) aboutCallIn(a *agent, generation int, path, tool string, numbe
 }
 
 // leftOpen finds the calls with unknown outcome of an agent that was told to stop by a process that died.
-func (r *Run) leftOpen(p *pending) bool {
-	if r.prepareAgent(p) != nil {
-		return false
-	}
-	a := p.agent
+func (a *agent) leftOpen(p *pending, o *Options, generation int) bool {
 	a.call = nil
 	state, err := agents.Fold(slices.Concat(a.events...))
 	if err != nil {
 		return false
 	}
 	past.OpenCalls(&state, p.Path, func(path, tool string, n int, args any) {
-		p.lost = append(p.lost, r.o.aboutCallIn(a, r.calls.generation, path, tool, n, args))
+		p.lost = append(p.lost, o.aboutCallIn(a, generation, path, tool, n, args))
 	})
 	return len(p.lost) > 0
 }

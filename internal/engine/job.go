@@ -138,7 +138,7 @@ func (a *agent) mayPause(p *pending) bool {
 // entered makes a call of an agent once it has a slot.
 func (a *agent) entered(r *Run, p *pending) {
 	if p.overdue(r.now) {
-		r.late(p)
+		p.ended(r, p, outcome{late: true}, p.lateError())
 		return
 	}
 	if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {

@@ -57,7 +57,12 @@ func (r *Run) Next() Command {
 			case len(r.unsaved.events) > 0 && r.unsaved.durable:
 				return Command{Op: Save}
 			default:
-				r.unblock()
+				p := r.calls.unblock()
+				if r.ending.cancelled || p.stopped {
+					r.finish(p, outcome{failure: notDone("the call did not begin")})
+				} else {
+					r.launch(p)
+				}
 			}
 		case machine.Done:
 			if !r.rest() {
@@ -166,7 +171,7 @@ func (r *Run) Fired(id int64) {
 	delete(r.todo.due, id)
 	switch {
 	case d.late:
-		r.late(d.call)
+		d.call.ended(r, d.call, outcome{late: true}, d.call.lateError())
 	case d.call != nil:
 		r.retry(d.call)
 	case d.pause != nil:

@@ -221,12 +221,23 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 	if err != nil {
 		return err
 	}
-	r.recordAll(t, []journal.Event{e})
+	r.noteEvent(e)
+	r.takeIn(t, &e)
 	opened := r.waits.pauses[len(r.waits.pauses)-1]
-	if r.answerFromBefore(opened) {
+	approves := r.agents.approves(opened)
+	k, answered, changed := r.before.answerTo(opened, approves != nil)
+	if changed {
+		r.Report(questionChanged(opened.Step, k.Answer))
+	}
+	if answered {
+		e := r.moment().ends(opened, k.Next, k.Answer)
+		what := e.What.(journal.PauseAnswered)
+		what.Kept = true
+		e.What = what
+		r.TakeNow([]journal.Event{e})
 		return nil
 	}
-	if agents.Covered(r.agents.approves(opened), r.grants) {
+	if agents.Covered(approves, r.grants) {
 		r.answerGranted()
 		return nil
 	}
@@ -246,16 +257,15 @@ func (r *Run) goOn(p *Pause) {
 		r.todo.watch(p, r.now)
 		return
 	}
-	r.recordAll(nil, r.endOf(p, next, answer))
+	r.TakeNow(r.waits.endOf(p, r.moment().ends(p, next, answer), r.undo.wasUndone, r.calls.generation))
 }
 
 // endOf are the events of the end of a pause. In a run that was rolled back the answer restarts the run.
-func (r *Run) endOf(p *Pause, next resume.Next, answer any) []journal.Event {
-	e := r.moment().ends(p, next, answer)
-	if !r.undo.wasUndone {
+func (w *waits) endOf(p *Pause, e journal.Event, undone bool, generation int) []journal.Event {
+	if !undone {
 		return []journal.Event{e}
 	}
-	return r.waits.beginAgain(p, e, r.calls.generation+1)
+	return w.beginAgain(p, e, generation+1)
 }
 
 // moment is when something happens: after how many decisions of the machine.
@@ -279,7 +289,8 @@ func (m moment) ends(p *Pause, next resume.Next, answer any) journal.Event {
 // Answer returns the events of an answer to a pending pause. An approval for the run also ends the other pauses that
 // it covers. Take applies the events, once they are in the store.
 func (r *Run) Answer(p *Pause, answer any) []journal.Event {
-	events := r.endOf(p, resume.Answered, answer)
+	e := r.moment().ends(p, resume.Answered, answer)
+	events := r.waits.endOf(p, e, r.undo.wasUndone, r.calls.generation)
 	if grants := r.grants.with(r.agents.approves(p)); !r.undo.wasUndone && agents.ApprovedForRun(answer) &&
 		len(grants) > 0 {
 		events = append(events, grants.cover(r.Pauses(), p, r.agents, r.moment())...)
@@ -306,7 +317,16 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	switch {
 	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
 	case p.inAgent != "":
-		r.answerAgent(p, next, answer)
+		a, refused := r.agents.of(t), (*machine.Failure)(nil)
+		if next == resume.Answered && asksForMore(p) {
+			refused = r.budget.raise(p, answer)
+		}
+		switch f, continues := a.answer(p, next, answer, refused); {
+		case continues:
+			r.m.Again(t)
+		case f != nil:
+			r.answerTask(t, nil, f)
+		}
 	case t.AtBreakpoint():
 		r.m.Continue(t)
 		delete(r.past.known, t.Path()) // it has not begun

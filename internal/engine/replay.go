@@ -284,7 +284,7 @@ func (r *Run) interrupted(c machine.Command) (p *pending, unknown bool) {
 	p.Input = c.Input
 	switch was, begun := r.past.unsure[t]; {
 	case p.Kind == program.AgentCall:
-		unknown = r.leftOpen(p)
+		unknown = r.prepareAgent(p) == nil && p.agent.leftOpen(p, &r.o, r.calls.generation)
 	case begun && p.Kind == program.ToolCall:
 		unknown = r.o.prepareTool(p, &r.tools) != nil || !p.begunAs(was.Effect).repeatable()
 		p.made = was.made

@@ -35,27 +35,18 @@ func (a *Answers) use(p *Pause, answer any) {
 	}
 }
 
-// answerFromBefore ends a pause that was just opened, if an earlier generation had it.
-func (r *Run) answerFromBefore(p *Pause) bool {
-	k, ok := r.before.Kept[p.key]
-	if !ok {
-		if r.agents.approves(p) != nil {
-			if k, other := r.before.otherCall(p.key, p.Prompt); other {
-				r.Report(questionChanged(p.Step, k.Answer))
-			}
-		}
-		return false
+// answerTo is how a pause that was just opened ended in an earlier generation; false: none had it. changed says that
+// the answer is to another question, and is not used. approves: the pause asks whether a call may be made.
+func (a *Answers) answerTo(p *Pause, approves bool) (k KeptAnswer, answered, changed bool) {
+	k, had := a.Kept[p.key]
+	switch {
+	case had && k.Next == resume.Answered && k.Question != questionOf(p):
+		return k, false, true
+	case had || !approves:
+		return k, had, false
 	}
-	if k.Next == resume.Answered && k.Question != questionOf(p) {
-		r.Report(questionChanged(p.Step, k.Answer))
-		return false
-	}
-	e := r.moment().ends(p, k.Next, k.Answer)
-	what := e.What.(journal.PauseAnswered)
-	what.Kept = true
-	e.What = what
-	r.recordAll(nil, []journal.Event{e})
-	return true
+	k, changed = a.otherCall(p.key, p.Prompt)
+	return k, false, changed
 }
 
 // questionOf is the question of a step's own pause to a person or an outside system. It is "" for pauses of the engine,

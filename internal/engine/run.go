@@ -249,7 +249,7 @@ func (r *Run) Unsaved() []journal.Event { return r.unsaved.events }
 func (r *Run) Saved() {
 	clear(r.unsaved.events)
 	r.unsaved.events, r.unsaved.urgent = r.unsaved.events[:0], false
-	r.showSpoken()
+	r.trace.said(r.unsaved.takeSpoken(), r.now)
 	r.resumeAgents(nil)
 }
 
@@ -280,7 +280,9 @@ func (r *Run) Report(found ...diagnostics.Diagnostic) { r.found = append(r.found
 func (r *Run) Cancel(err, cause error) {
 	r.ending.cut, r.ending.cause = err, cause
 	r.ending.stopAll(r.m, CancelCause(cause))
-	r.stopAgents(err, cause)
+	for _, a := range r.agents.working() {
+		r.stopAgent(a, err, cause)
+	}
 	r.stopUndo()
 }
 

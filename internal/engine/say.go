@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
@@ -29,18 +31,24 @@ func (r *Run) say(t *machine.Task, input any) {
 	if r.unsaved.durable {
 		r.todo.ask(Command{Op: Save})
 	} else {
-		r.showSpoken()
+		r.trace.said(r.unsaved.takeSpoken(), r.now)
 	}
 }
 
-// showSpoken shows what has been said, now that it is recorded.
-func (r *Run) showSpoken() {
-	for _, s := range r.unsaved.spoken {
+// said shows what has been said, now that it is recorded.
+func (e *events) said(list []spoken, now time.Time) {
+	for _, s := range list {
 		data := trace.Data{{Key: "text", Value: s.what.Text}}
 		if s.what.Value != nil {
 			data = append(data, trace.Attr{Key: "value", Value: s.what.Value})
 		}
-		r.trace.emit(s.task, r.now, trace.StepSaid, r.trace.path(s.task), data, nil)
+		e.emit(s.task, now, trace.StepSaid, e.path(s.task), data, nil)
 	}
-	r.unsaved.spoken = nil
+}
+
+// takeSpoken returns what nobody has seen yet.
+func (s *unsaved) takeSpoken() []spoken {
+	list := s.spoken
+	s.spoken = nil
+	return list
 }

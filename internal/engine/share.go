@@ -165,8 +165,8 @@ func (a *elsewhere) note(e *journal.Event, stood, asks bool) {
 	}
 }
 
-// takeShared notes what an event of another run is here; false: it is nothing. A task that has no slot here yet is given
-// its end, unless none waits for a slot, or its failure ended the run, and is tried again.
+// takeShared notes what an event of another run is here; false: it is nothing. A task that has no slot here yet is
+// given its end, unless none waits for a slot, or its failure ended the run, and is tried again.
 func (r *Run) takeShared(t *machine.Task, path string, what journal.What) bool {
 	end, given := what.(journal.CallGiven)
 	switch {
@@ -189,9 +189,9 @@ func (r *Run) takeShared(t *machine.Task, path string, what journal.What) bool {
 // isAgent reports whether a task is the step of an agent.
 func isAgent(t *machine.Task) bool { return t.Node().Adapter.(*program.Call).Kind == program.AgentCall }
 
-// endHere is the end of a step here as it ended in another run; nil: it does not end so. t is nil if it has no slot here
-// yet. answer is that of its model or agent. changed says that the step is about to ask something other than what was
-// answered.
+// endHere is the end of a step here as it ended in another run; nil: it does not end so. t is nil if it has no slot
+// here yet. answer is that of its model or agent. changed says that the step is about to ask something other than what
+// was answered.
 func (a *elsewhere) endHere(
 	e *journal.Event, t *machine.Task, end past.End, answer journal.Answer, here *leftOver, now time.Time,
 ) (what journal.What, changed bool) {
@@ -249,8 +249,8 @@ func (p *leftOver) asksOther(t *machine.Task, question string, now time.Time) bo
 // inProgress reports whether a task has begun and not ended; nil: it has not begun.
 func inProgress(t *machine.Task) bool { return t != nil && t.Status() == machine.Running }
 
-// openHere is an event of an agent, or of a call that shows files, that has not ended in another run; nil: it is nothing
-// here. A model is asked anew, and takes files as they are.
+// openHere is an event of an agent, or of a call that shows files, that has not ended in another run; nil: it is
+// nothing here. A model is asked anew, and takes files as they are.
 func openHere(t *machine.Task, e *journal.Event, generation int) journal.What {
 	if what, ok := e.What.(journal.AgentEvents); ok {
 		return agentHere(t, what, generation)
@@ -274,8 +274,8 @@ func agentHere(t *machine.Task, kept journal.AgentEvents, generation int) journa
 	return shared
 }
 
-// settledHere is the end of a call in a fork as a person decided that it ended in the other run; the record keeps that a
-// person decided it. t is nil if the call has no slot here yet.
+// settledHere is the end of a call in a fork as a person decided that it ended in the other run; the record keeps that
+// a person decided it. t is nil if the call has no slot here yet.
 func settledHere(t *machine.Task, w *past.Settlement, output any) journal.What {
 	failure := w.Failure
 	answer, _ := w.Answer.(map[string]any)

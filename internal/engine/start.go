@@ -92,17 +92,6 @@ func (r *Run) start(c machine.Command) {
 	r.launch(p)
 }
 
-// unblock begins the next call that waited for the store.
-func (r *Run) unblock() {
-	p := r.calls.blocked[0]
-	r.calls.blocked = r.calls.blocked[1:]
-	if p.stage = preparing; r.ending.cancelled || p.stopped {
-		r.finish(p, outcome{failure: notDone("the call did not begin")})
-		return
-	}
-	r.launch(p)
-}
-
 // maybeMade reports whether a call may have been made already, with an effect that may not come twice.
 func (p *leftOver) maybeMade(c *pending) bool {
 	was, begun := p.unsure[c.task]

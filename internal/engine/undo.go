@@ -58,7 +58,7 @@ func (r *Run) wrapUp() {
 		return
 	case e.cancelled: // a recovery continues
 	case result.Status == machine.Failed,
-		result.Status == machine.Waiting && r.beginsAnew():
+		result.Status == machine.Waiting && r.ending.beginsAnew(r.o.Interrupt, r.waits.pauses, r.m.Doomed()):
 		r.undo.atEnd = true
 		return
 	}
@@ -67,10 +67,10 @@ func (r *Run) wrapUp() {
 
 // beginsAnew reports whether an answer will restart the waiting run at its first step: it is rolled back before. A run
 // that cannot succeed any more and asks for the outcome of a call does not restart; it only ends.
-func (r *Run) beginsAnew() bool {
-	ends := r.ending.forGood != nil || r.ending.fixed != nil || r.m.Doomed() && slices.ContainsFunc(r.waits.pauses,
-		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !r.ending.mayRetry(p.task) })
-	return r.o.Interrupt == resume.Restart && !ends
+func (e *ending) beginsAnew(interrupt resume.Interrupt, pauses []*Pause, doomed bool) bool {
+	ends := e.forGood != nil || e.fixed != nil || doomed && slices.ContainsFunc(pauses,
+		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !e.mayRetry(p.task) })
+	return interrupt == resume.Restart && !ends
 }
 
 // Undoes reports whether only rollbacks are left to do.
@@ -110,31 +110,19 @@ func (r *Run) undoNext() bool {
 	u.tasks = slices.DeleteFunc(u.tasks,
 		func(t *machine.Task) bool { return u.rolled[t.Path()+past.RollbackMark].over })
 	if len(u.tasks) == 0 || r.ending.broken {
-		r.endUndo()
+		r.undo.end()
+		r.close()
 		return true
 	}
 	if r.ending.cut != nil {
-		r.leaveUndo()
+		r.undo.leaveRest(r.ending.cause)
+		r.close()
 		return true
 	}
 	t := u.tasks[0]
 	u.tasks = u.tasks[1:]
 	r.undoTask(t)
 	return true
-}
-
-// endUndo ends the rollback of this execution.
-func (r *Run) endUndo() {
-	u := &r.undo
-	u.listed, u.tasks = false, nil
-	r.close()
-}
-
-// leaveUndo leaves the rest to a recovery.
-func (r *Run) leaveUndo() {
-	r.undo.left = &runtime.Error{Category: runtime.CategoryCancelled, Code: "rollback.interrupted",
-		Err: fmt.Errorf("%w, before everything was rolled back", CancelCause(r.ending.cause))}
-	r.endUndo()
 }
 
 // undoTask rolls back one task:
@@ -173,13 +161,24 @@ func (r *Run) undoTask(t *machine.Task) {
 	r.undid(p, err)
 }
 
+// end ends the rollback of this execution.
+func (u *undoing) end() { u.listed, u.tasks = false, nil }
+
+// leaveRest leaves the rest to a recovery.
+func (u *undoing) leaveRest(cause error) {
+	u.left = &runtime.Error{Category: runtime.CategoryCancelled, Code: "rollback.interrupted",
+		Err: fmt.Errorf("%w, before everything was rolled back", CancelCause(cause))}
+	u.end()
+}
+
 func (*undoing) mayPause(*pending) bool { return false }
 
 // entered calls the tool of a rollback, which needs no slot.
 func (u *undoing) entered(r *Run, p *pending) {
 	if r.ending.broken {
 		u.call = nil
-		r.endUndo()
+		r.undo.end()
+		r.close()
 		return
 	}
 	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
@@ -234,10 +233,12 @@ func (u *undoing) ended(r *Run, p *pending, end outcome, err error) {
 	p.stage, u.call = over, nil
 	switch {
 	case r.ending.broken:
-		r.endUndo()
+		r.undo.end()
+		r.close()
 		return
 	case errors.Is(err, ErrGrace):
-		r.leaveUndo()
+		r.undo.leaveRest(r.ending.cause)
+		r.close()
 		return
 	case end.pause != nil:
 		err = errNoPause
@@ -292,7 +293,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 	if r.undo.restart != nil {
 		pauses = nil // they were closed
 	}
-	r.recordAll(nil, []journal.Event{{At: r.now, After: r.ending.decided(r.m), By: r.unsaved.by,
+	r.TakeNow([]journal.Event{{At: r.now, After: r.ending.decided(r.m), By: r.unsaved.by,
 		Signal: r.unsaved.signal, What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {
 		if !force && p.Reason == journal.Indeterminate {
@@ -305,7 +306,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		default:
 			r.Report(rollbackFailed(p.Step+past.RollbackMark, unknownOutcome))
 		}
-		r.recordAll(nil, []journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
+		r.TakeNow([]journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
 			What: journal.PauseClosed{Pause: p.ID}}})
 	}
 	for _, c := range pending {
