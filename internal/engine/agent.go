@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,16 +66,28 @@ type replied struct {
 	reply agents.Reply
 }
 
-func (r *Run) agentOf(t *machine.Task) *agent {
-	a := r.agents[t]
+// agentsOf are the agents of tasks that have not ended.
+type agentsOf map[*machine.Task]*agent
+
+// of returns the agent of a task.
+func (s *agentsOf) of(t *machine.Task) *agent {
+	a := (*s)[t]
 	if a == nil {
 		a = &agent{calls: map[string]int{}, tries: map[string]int{}}
-		if r.agents == nil {
-			r.agents = map[*machine.Task]*agent{}
+		if *s == nil {
+			*s = agentsOf{}
 		}
-		r.agents[t] = a
+		(*s)[t] = a
 	}
 	return a
+}
+
+// working returns the agents at work, in the order in which they began.
+func (s agentsOf) working() []*agent {
+	list := slices.DeleteFunc(slices.Collect(maps.Values(s)),
+		func(a *agent) bool { return a.call == nil || a.leg == nil })
+	slices.SortFunc(list, func(a, b *agent) int { return cmp.Compare(a.call.ID, b.call.ID) })
+	return list
 }
 
 // callsSoFar returns the calls of tools that the agent has made, as expressions see them.
@@ -134,10 +147,10 @@ func (r *Run) prepareAgent(p *pending) error {
 	if len(before) > 0 && loop.Memory.Thread != "" {
 		return badArgument(p, "messages", fmt.Errorf("exclude the memory of agent %q", loop.Name))
 	}
-	if p.accounts, err = r.pricedAccounts(p.task, p.site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
+	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.o.withFallbacks(loop.Models()...)...); err != nil {
 		return err
 	}
-	a := r.agentOf(p.task)
+	a := r.agents.of(p.task)
 	a.atWork = atWork{call: p, loop: loop, unknown: r.before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
 			RunID: r.o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
@@ -151,7 +164,7 @@ func (r *Run) prepareAgent(p *pending) error {
 func (r *Run) beginAgent(p *pending) {
 	a := p.agent
 	p.stage = working
-	p.Generation = cmp.Or(a.began, r.generation)
+	p.Generation = cmp.Or(a.began, r.calls.generation)
 	var err error
 	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
 		past.OpenCalls(&a.state, p.Path, func(path, tool string, _ int, args any) { // it asks by itself
@@ -166,7 +179,7 @@ func (r *Run) beginAgent(p *pending) {
 	}
 	if err != nil {
 		a.call = nil
-		r.failed(p, err)
+		r.fail(p, nil, err)
 		return
 	}
 	if r.ending.cut != nil {
@@ -183,7 +196,7 @@ func (r *Run) pump(a *agent) {
 	a.inside = true
 	for a.call != nil && !a.saving && !a.stays() {
 		a.leg.Now, a.leg.Grants, a.leg.Notes = r.now, r.grants, r.unsaved.notes.of(a.call.Path)
-		a.leg.Changed = r.changed
+		a.leg.Changed = r.tools.changed
 		switch act := a.leg.Next(); {
 		case r.todo.hold && a.canStay(act):
 			a.kept = act
@@ -192,7 +205,7 @@ func (r *Run) pump(a *agent) {
 		case act.Record != nil:
 			r.agentEvent(a, act.Record)
 		case act.Tell != nil:
-			r.show(*act.Tell, act.Content)
+			r.trace.show(*act.Tell, act.Content)
 		case act.Job != nil:
 			r.startJob(a, act.Job)
 		case len(a.came) > 0:
@@ -211,7 +224,11 @@ func (r *Run) pump(a *agent) {
 func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	p, what := a.call, journal.AgentEvents{Events: []agents.Event{*recorded}}
 	e := &what.Events[0]
-	if err := r.refusesEvent(e); err != nil {
+	err := r.budget.refuses(e, r.m.Room())
+	if r.ending.broken {
+		err = errors.New("the run is over")
+	}
+	if err != nil {
 		a.leg.Broken(err)
 		return
 	}
@@ -229,15 +246,15 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	if e.Kind == agents.Steered {
 		r.unsaved.notes.taken(e.Rest().Notes)
 	}
-	if e.Barrier() && r.durable() {
+	if e.Barrier() && r.unsaved.durable {
 		a.saving = true
-		r.ask(Command{Op: Save})
+		r.todo.ask(Command{Op: Save})
 	}
 }
 
 // resumeAgents resumes agents that waited for the store; a non-nil err means that the store accepts no more writes.
 func (r *Run) resumeAgents(err error) {
-	for _, a := range r.working() {
+	for _, a := range r.agents.working() {
 		if a.saving {
 			a.saving = false
 			if err != nil {
@@ -245,13 +262,6 @@ func (r *Run) resumeAgents(err error) {
 			}
 			r.pump(a)
 		}
-	}
-}
-
-// stopAgents tells all agents to stop because the run is being cancelled.
-func (r *Run) stopAgents(err, cause error) {
-	for _, a := range r.working() {
-		r.stopAgent(a, err, cause)
 	}
 }
 
@@ -272,7 +282,7 @@ func (r *Run) stopAgent(a *agent, err, cause error) {
 
 // Stopped reports whether the agent that makes a call was told to stop.
 func (r *Run) Stopped(call int64) bool {
-	return slices.ContainsFunc(r.working(), func(a *agent) bool {
+	return slices.ContainsFunc(r.agents.working(), func(a *agent) bool {
 		return a.call.stopped && slices.ContainsFunc(a.jobs, func(p *pending) bool { return p.ID == call })
 	})
 }
@@ -303,13 +313,18 @@ func (r *Run) agentOver(a *agent) {
 			r.Report(d)
 		}
 	}
+	var output any
+	if err == nil {
+		p.finish = res.Finish
+		output, err = answered(p, a.loop, res)
+	}
 	switch waits, ok := errors.AsType[*agents.PauseError](err); {
 	case ok:
 		r.suspendAgent(p, waits.Pauses)
 	case err != nil:
-		r.failed(p, err)
+		r.fail(p, nil, err)
 	default:
-		r.agentAnswered(p, a.loop, res)
+		r.succeeded(p, output, value.Extent{})
 	}
 }
 
@@ -320,13 +335,15 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 		r.finish(p, outcome{failure: notDone("cancelled before it ended")})
 		return
 	}
-	a := r.agentOf(t)
+	a := r.agents.of(t)
 	for i := range pauses {
 		q := &pauses[i]
 		if slices.ContainsFunc(r.waits.pauses, func(o *Pause) bool { return o.task == t && o.inAgent == q.ID }) {
 			continue
 		}
-		if err := r.openInAgent(p, q, a.tries[placeOf(q.Step, q.Call)]); err != nil {
+		what := a.opens(p, q, &r.o, &r.before, r.calls.generation)
+		what.Pause.CreatedAt = r.now
+		if err := r.openPause(t, what.Pause.Step, r.ending.decided(r.m), what); err != nil {
 			r.finish(p, outcome{
 				failure: &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err}})
 			return
@@ -339,79 +356,38 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 	}
 }
 
-// agentWaits makes the task of an agent wait, unless it has an answer already.
-func (r *Run) agentWaits(t *machine.Task) {
-	a := r.agentOf(t)
-	r.m.Suspend(t)
-	switch {
-	case t.Status() != machine.Waiting:
-	case a.failed != nil:
-		r.answerTask(t, nil, a.failed)
-	case len(a.answers) > 0:
-		r.m.Again(t)
-	}
-}
-
-// openInAgent opens a pause in an agent. tries is how often the call of the pause has failed.
-func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
-	shown := CleanPause(r.o.Redact, q.Pause)
-	if shown.ID = q.ID; r.generation > 1 {
-		shown.ID = fmt.Sprintf("%s@%d", q.ID, r.generation)
+// opens is a pause in an agent, for people.
+func (a *agent) opens(p *pending, q *agents.Pause, o *Options, before *Answers, generation int) journal.PauseOpened {
+	shown := CleanPause(o.Redact, q.Pause)
+	if shown.ID = q.ID; generation > 1 {
+		shown.ID = fmt.Sprintf("%s@%d", q.ID, generation)
 	}
 	if q.For == agents.Indeterminate {
 		show, _ := q.Show.(map[string]any)
-		about := r.aboutCallIn(r.agentOf(p.task), q.Step, q.Tool, q.Call, show["arguments"])
-		r.knownAbout(&shown, &about)
+		about := o.aboutCallIn(a, generation, q.Step, q.Tool, q.Call, show["arguments"])
+		before.knownAbout(&shown, &about)
 	}
-	shown.CreatedAt = r.now
-	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}
-	return r.openPause(p.task, shown.Step, r.decided(), journal.PauseOpened{Pause: shown, Agent: of})
-}
-
-// answerAgent resumes an agent because one of its pauses is over.
-func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
-	a := r.agentOf(p.task)
-	fail := func(f *machine.Failure) {
-		if p.task.Status() == machine.Waiting {
-			r.answerTask(p.task, nil, f)
-		} else {
-			a.failed = f
-		}
-	}
-	if next == resume.Failed {
-		fail(expired(p.task, &p.Pause))
-		return
-	}
-	if next == resume.Answered && asksForMore(p) {
-		if f := r.raise(p, answer); f != nil {
-			fail(f)
-			return
-		}
-	}
-	due := next == resume.GoOn
-	if p.again || asksForMore(p) { // the adapter is not concerned
-		answer, due = nil, true
-	}
-	a.answers = append(a.answers, agents.Answer{Pause: p.inAgent, Value: answer, Due: due})
-	r.m.Again(p.task) // if it waits
+	place := placeOf(q.Step, q.Call)
+	return journal.PauseOpened{Pause: shown,
+		Agent: &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: place, Tries: a.tries[place]}}
 }
 
 // applyAgent applies events of an agent.
 func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
-	a := r.agentOf(t)
+	a := r.agents.of(t)
 	a.began, a.owner = cmp.Or(kept.Began, a.began), r.past.owner
 	a.events, a.told = append(a.events, kept.Events), nil
 	r.budget.keep(kept.Events)
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {
 		case agents.ToolBegan:
-			r.openInside(t, e)
+			openInside(r.m, t, e)
 		case agents.Answered: // it has read the answer
 			a.answers = slices.DeleteFunc(a.answers,
 				func(answer agents.Answer) bool { return answer.Pause == e.Rest().Answer.Pause })
 		case agents.Permission:
 			if e.ForRun() {
-				r.grant(e.Rest().Keys)
+				r.grants = r.grants.with(e.Rest().Keys)
 			}
 		case agents.ModelEnded, agents.Compacted: // the next call has all its attempts
 			delete(a.tries, placeOf(past.FramePath(t.Path(), e.Frame), 0))
@@ -419,13 +395,45 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	}
 	for _, c := range kept.Calls {
 		a.calls[c.Step]++
-		r.markDrawn(c.Model, c.N)
+		r.drawn.mark(c.Model, c.N)
 	}
-	r.spent(t, kept.Model(), kept.Used, len(kept.Calls))
-	r.countTools(t, kept)
+	r.budget.spent(t, kept.Model(), kept.Used, len(kept.Calls))
+	r.budget.countTools(t, kept)
 	r.m.Spend(t, kept.Used.Micros)
 	if kept.Waits {
-		r.settled(t)
-		r.agentWaits(t)
+		r.past.settled(t)
+		r.m.Suspend(t)
+		switch { // unless it has an answer already
+		case t.Status() != machine.Waiting:
+		case a.failed != nil:
+			r.answerTask(t, nil, a.failed)
+		case len(a.answers) > 0:
+			r.m.Again(t)
+		}
 	}
+}
+
+// answer gives an agent the end of one of its pauses; refused is why the limit that it asked about was not raised, nil
+// if it was or it asked something else. continues: it does so, if it waits. Else the failure is that of its task; nil:
+// it is at work, and finds out.
+func (a *agent) answer(
+	p *Pause, next resume.Next, answer any, refused *machine.Failure,
+) (failure *machine.Failure, continues bool) {
+	if failure = refused; next == resume.Failed {
+		failure = expired(p.task, &p.Pause)
+	}
+	switch {
+	case failure == nil:
+	case p.task.Status() == machine.Waiting:
+		return failure, false
+	default:
+		a.failed = failure
+		return nil, false
+	}
+	due := next == resume.GoOn
+	if p.again || asksForMore(p) { // the adapter is not concerned
+		answer, due = nil, true
+	}
+	a.answers = append(a.answers, agents.Answer{Pause: p.inAgent, Value: answer, Due: due})
+	return nil, true
 }

@@ -6,25 +6,16 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 )
 
 // record adds an event of a task that happens now, and applies it.
 func (r *Run) record(t *machine.Task, path string, what journal.What) {
-	e := journal.Event{At: r.now, Path: path, After: r.decided(), What: what}
+	e := journal.Event{At: r.now, Path: path, After: r.ending.decided(r.m), What: what}
 	r.noteEvent(e)
 	r.takeIn(t, &e)
-}
-
-// recordAll is record for events that happen together.
-func (r *Run) recordAll(t *machine.Task, events []journal.Event) {
-	for i := range events {
-		r.noteEvent(events[i])
-	}
-	for i := range events {
-		r.takeIn(t, &events[i])
-	}
 }
 
 // Take applies events that the run has made itself, once they are in the store.
@@ -36,7 +27,7 @@ func (r *Run) Take(events []journal.Event) {
 
 // takeIn is apply for an event that the run has made itself, which therefore cannot be illegal.
 func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
-	r.servesFrom(e)
+	r.serve(e)
 	if err := r.apply(t, e); err != nil {
 		panic(err)
 	}
@@ -52,7 +43,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.CallBegun:
 		r.past.begin(t, begunCall{what, made{e.At, r.past.owner}})
 	case journal.CallFiles:
-		r.keepFiles(t, what.Files)
+		r.waits.keepFiles(t, what.Files)
 	case journal.CallEnded:
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:
@@ -63,27 +54,27 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 			return fmt.Errorf("step %q does not wait for a slot", e.Path)
 		}
 		r.m.Give(given, what.Output, what.Failure)
-		r.noteAnswer(e.Path, what.Answer)
+		r.budget.noteAnswer(e.Path, what.Answer)
 	case journal.StepDenied:
 		r.applyDenied(t, e.Path, what.Failure)
 	case journal.TimerDue:
 		r.m.Due(t, what.Timer)
 	case journal.WaitOver:
-		r.settled(t)
+		r.past.settled(t)
 		r.m.Answer(t, what.Output, what.Failure)
 	case journal.Said:
-		r.settled(t)
+		r.past.settled(t)
 		r.m.Answer(t, what.Output(), nil)
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
 	case journal.PauseClosed: // its task ends a moment later
-		if p := r.PauseByID(what.Pause); p != nil && r.undo.restart == nil {
+		if p := r.waits.pause(what.Pause); p != nil && r.undo.restart == nil {
 			r.waits.drop(p)
 			r.m.Settle(p.task)
-			r.unasked(p)
+			r.Report(r.o.unasked(p)...)
 		}
 	case journal.TokenMinted:
-		if p := r.PauseByID(what.Pause); p != nil {
+		if p := r.waits.pause(what.Pause); p != nil {
 			p.Minted = true
 		}
 	case journal.PauseAnswered:
@@ -95,60 +86,59 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 			return err
 		}
 	case journal.RollbackBegun, journal.RollbackEnded:
-		r.applyRollback(e)
+		if failed := r.undo.apply(e); failed != "" {
+			r.Report(rollbackFailed(e.Path, failed))
+		}
 	case journal.Stopped: // no call ended the process
 		r.past.begun = nil
 	case journal.Paused:
-		r.undo.atEnd, r.undo.wasUndone = false, r.beginsAnew()
+		r.undo.atEnd, r.undo.wasUndone = false, r.ending.beginsAnew(r.o.Interrupt, r.waits.pauses, r.m.Doomed())
 	case journal.Restarted:
 		r.beginAgain(r.undo.restart)
 	case journal.Shared:
-		r.leaveShared()
+		r.undo.leave(r.m.Undo())
 	case journal.FinallyBegun:
 		r.beginFinally(what)
 	case journal.Cancelled:
 		if r.ending.fixed != nil {
-			r.endFinally()
+			r.quit()
+			r.m.EndFinally()
 			return nil
 		}
 		r.ending.forGood = &what.Reason
-		if r.undo.restart != nil {
-			r.undo.restart = nil
-			r.waits.dropAll(func(*Pause) bool { return true })
-		}
-		r.waits.dropAll(func(p *Pause) bool { return p.Reason != journal.Indeterminate })
+		restarts := r.undo.restart != nil
+		r.undo.restart = nil
+		r.waits.dropAll(func(p *Pause) bool { return restarts || p.Reason != journal.Indeterminate })
 	}
-	r.undoIfCancelled()
+	if r.ending.forGood != nil { // it is rolled back once no question is pending
+		r.undo.atEnd = len(r.waits.pauses) == 0
+	}
 	return nil
 }
 
 // applyEnded applies the end of a call.
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
-	r.settled(t)
+	r.past.settled(t)
 	delete(r.waits.files, t)
 	if what.Models != nil {
 		r.use(t, what.Models)
 	}
-	r.countTools(t, what)
-	r.noteAnswer(path, what.Answer)
+	r.budget.countTools(t, what)
+	r.budget.noteAnswer(path, what.Answer)
 	site := t.Node().Adapter.(*program.Call)
-	if r.answerCut(path, site, what); what.Unknown {
-		r.callUnknown(path, site.Name, what.Why)
+	if r.Report(answerCut(path, site, what)...); what.Unknown {
+		r.Report(r.o.callUnknown(path, site.Name, what.Why))
 	}
 	r.m.Finish(t, what.Output, what.Extent, what.Failure)
 }
 
 // use counts what a call used of models.
 func (r *Run) use(t *machine.Task, used *journal.ModelUse) {
-	for _, n := range used.Draws {
-		r.markDrawn(used.Model, n)
-	}
+	r.drawn.mark(used.Model, used.Draws...)
 	for _, tried := range used.Tried {
-		for _, n := range tried.Draws {
-			r.markDrawn(tried.Model, n)
-		}
+		r.drawn.mark(tried.Model, tried.Draws...)
 	}
-	r.spent(t, used.Model, used.Used, used.Calls())
+	r.budget.spent(t, used.Model, used.Used, used.Calls())
 	r.m.Spend(t, used.Used.Micros)
 }
 
@@ -157,40 +147,41 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 	opened := &Pause{Pause: what.Pause, task: t}
 	if a := what.Agent; a != nil {
 		opened.inAgent, opened.again = a.Pause, a.Tries > 0
-		r.agentOf(t).tries[a.Place] = a.Tries
+		r.agents.of(t).tries[a.Place] = a.Tries
 	} else {
-		r.settled(t)
+		r.past.settled(t)
 		if opened.Reason == journal.Indeterminate {
 			call := t.Node().Adapter.(*program.Call)
 			r.m.Unknown(t, call.Kind != program.AgentCall, call.OnIndeterminate == program.Ask)
 		} else {
 			r.m.Suspend(t) // if it is a call
 		}
-		r.keep(t, what.Progress)
+		r.waits.keep(t, what.Progress)
 		r.use(t, &what.Models)
-		if r.waits.opened == nil {
-			r.waits.opened = map[string]int{}
-		}
-		r.waits.opened[path]++
+		r.waits.count(path)
 	}
-	r.count(opened)
+	opened.key = r.before.Count(opened.uncounted())
 	r.waits.add(opened)
 }
 
 // applyAnswered applies the end of a pause.
 func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
-	p := r.PauseByID(what.Pause)
+	p := r.waits.pause(what.Pause)
 	if p == nil {
 		return fmt.Errorf("no pause %q is pending", what.Pause)
 	}
 	if !what.Kept {
-		r.keepAnswer(p, what.Next, what.Answer, what.Restart)
+		r.before.keep(p, what.Next, what.Answer)
+		again := what.Restart || r.o.Interrupt == resume.Restart
+		if again && asksForMore(p) && past.Decision(what.Answer) == "raise" { // also for earlier steps
+			r.budget.raise(p, what.Answer)
+		}
 	}
 	if what.Generation == 0 && !what.Restart {
-		r.useAnswer(p, what.Answer)
+		r.before.use(p, what.Answer)
 	}
 	if what.Next == resume.Answered && agents.ApprovedForRun(what.Answer) {
-		r.grant(r.approves(p))
+		r.grants = r.grants.with(r.agents.approves(p))
 	}
 	switch {
 	case what.Generation > 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -20,12 +21,12 @@ import (
 )
 
 // resolve works out the retry policy of the call. It stays nil if no layer sets one.
-func (r *Run) resolve(p *pending, said *program.Retry, own *retry.Metadata) {
-	if said == nil && r.o.Retry == nil && r.o.Defaults == nil && own == nil {
+func (o *Options) resolve(p *pending, said *program.Retry, own *retry.Metadata) {
+	if said == nil && o.Retry == nil && o.Defaults == nil && own == nil {
 		return
 	}
 	kind := retry.Kind(p.Kind)
-	l := retry.Layers{Run: r.o.Retry[kind], Host: r.o.Defaults[kind], Adapter: own}
+	l := retry.Layers{Run: o.Retry[kind], Host: o.Defaults[kind], Adapter: own}
 	if said != nil {
 		l.Step, l.Recipe, p.when = said.Step, said.Recipe, said.When
 	}
@@ -43,19 +44,19 @@ func (r *Run) attempted(p *pending, res *Result) {
 		return
 	}
 	err := res.Err
-	p.open = r.leavesOpen(p, err)
+	p.open = leavesOpen(err, r.ending.cutOff(p))
 	if _, panicked := errors.AsType[*PanicError](err); !panicked && !unmade(res.Bad) {
-		r.settle(p, res)
+		r.budget.settle(p, res)
 	}
 	switch {
-	case err == nil && r.waitsForDay(p, res.Bad):
-		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: dayOver, RetryAt: nextDay(r.now),
+	case err == nil && lacksMoney(res.Bad) && r.budget.host.Pause && r.o.Kept && p.mayPause(p):
+		r.fail(p, &resume.Pause{Kind: resume.System, Reason: dayOver, RetryAt: nextDay(r.now),
 			Prompt: res.Bad.Error() + "; it is called on the next day, or on an answer"}, res.Bad)
 	case err == nil:
 		p.Attempts = 0
 		p.returned(r, p, *res)
 	case !r.again(p, err) && !r.fallBack(p, err):
-		r.failed(p, err)
+		r.fail(p, nil, err)
 	}
 }
 
@@ -69,29 +70,26 @@ func unmade(bad error) bool {
 		string(diagnostics.CodeNoFiles), string(diagnostics.CodeModelOption), dayOver, "limit.tooLow"}, known.Code)
 }
 
-// waitsForDay reports whether a call that was not made for want of money waits until there is more.
-func (r *Run) waitsForDay(p *pending, bad error) bool {
+// lacksMoney reports whether a call was not made because a limit of a day leaves too little.
+func lacksMoney(bad error) bool {
 	known, ok := errors.AsType[*runtime.Error](bad)
-	return ok && known.Code == dayOver && r.budget.host.Pause && r.o.Kept && p.mayPause(p)
+	return ok && known.Code == dayOver
 }
 
 // nextDay is when the next day begins, in UTC.
 func nextDay(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
-// failed ends a call with an error: the call has failed, or waits.
-func (r *Run) failed(p *pending, err error) { r.failedOr(p, nil, err) }
-
-// failedOr is failed for a call that the engine has a pause for, if it is not nil.
-func (r *Run) failedOr(p *pending, pause *resume.Pause, err error) {
+// fail ends a call with an error: the call has failed, or waits. pause is what the engine has for it; nil: nothing.
+func (r *Run) fail(p *pending, pause *resume.Pause, err error) {
 	if asked, ok := errors.AsType[*resume.Suspension](err); ok {
 		pause, p.Progress = &asked.Pause, journal.Progress{Replies: p.Progress.Replies}
 	}
 	p.ended(r, p, outcome{pause: pause}, err)
 }
 
-// leavesOpen reports whether a failed attempt may have had its effect: it was cut off, or lost the connection, before
-// the other side answered.
-func (r *Run) leavesOpen(p *pending, err error) bool {
+// leavesOpen reports whether an attempt with this error may have had its effect: it was cut off, or lost the
+// connection, before the other side answered.
+func leavesOpen(err error, cutOff bool) bool {
 	if err == nil {
 		return false
 	}
@@ -99,7 +97,7 @@ func (r *Run) leavesOpen(p *pending, err error) bool {
 		return false
 	}
 	f := retry.FailureOf(err)
-	return f.OutcomeUnknown() || r.cutOff(p) && f.Sent && f.Status == 0
+	return f.OutcomeUnknown() || cutOff && f.Sent && f.Status == 0
 }
 
 // again decides what follows a failed attempt. It returns false, and does nothing, if the call is over.
@@ -107,7 +105,7 @@ func (r *Run) again(p *pending, err error) bool {
 	_, suspended := errors.AsType[*resume.Suspension](err)
 	_, panicked := errors.AsType[*PanicError](err)
 	over := !p.deadline.IsZero() && !r.now.Before(p.deadline)
-	if suspended || panicked || over || p.once() || r.cutOff(p) || r.ending.broken {
+	if suspended || panicked || over || p.once() || r.ending.cutOff(p) || r.ending.broken {
 		return false
 	}
 	p.Attempts++
@@ -122,9 +120,10 @@ func (r *Run) again(p *pending, err error) bool {
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
 	})
 	if d.Retry && p.when != nil {
-		switch yes, bad := p.when.Bool(p.task.Failing(r.fault(p, err))); {
+		fault := faultOf(p, err, r.o.Redact, r.program.Errors, r.ending.cut != nil)
+		switch yes, bad := p.when.Bool(p.task.Failing(fault)); {
 		case bad != nil:
-			r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed",
+			r.fail(p, nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed",
 				Err: fmt.Errorf("%w; retry was for: %w", bad, err)})
 			return true
 		case !yes:
@@ -133,55 +132,28 @@ func (r *Run) again(p *pending, err error) bool {
 	}
 	if !d.Retry {
 		if d.Exhausted {
-			r.exhausted(p, policy, f, d)
+			r.trace.tell(p, r.now, retryEvent(trace.RetriesOver, p, policy, f), nil)
+			r.Report(exhausted(p, policy, d))
 		}
 		return false
 	}
-	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
+	r.trace.tell(p, r.now, retryEvent(trace.AdapterRetry, p, policy, f,
+		trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()}), nil)
 	switch {
 	case d.Pause || r.todo.drains && !p.repeatable() && pauses:
-		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
+		r.fail(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
 			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
 				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
 	case p.outlives() && (r.ending.cut != nil || r.todo.drains && p.repeatable()): // a recovery continues
 		p.ended(r, p, outcome{}, ErrGrace)
 	default:
-		p.last = err
-		r.retryAfter(p, d.Delay)
+		if p.last = err; d.Delay > 0 {
+			r.todo.retryAfter(p, r.now, d.Delay)
+		} else {
+			r.retry(p)
+		}
 	}
 	return true
-}
-
-// retryAfter makes one more attempt after a delay, unless the time of the call is over before.
-func (r *Run) retryAfter(p *pending, delay time.Duration) {
-	if delay <= 0 {
-		r.retry(p)
-		return
-	}
-	p.stage, p.due = delayed, r.now.Add(delay)
-	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && left < delay {
-		p.timer = r.arm(left, func() { r.late(p) })
-	} else {
-		p.timer = r.arm(delay, func() { r.retry(p) })
-	}
-}
-
-// tooLate ends a call that timed out before an attempt was made.
-func (r *Run) tooLate(p *pending) bool {
-	over := !p.deadline.IsZero() && r.now.After(p.deadline)
-	if over {
-		r.late(p)
-	}
-	return over
-}
-
-// late ends a call that gets no further attempt because its time is over.
-func (r *Run) late(p *pending) {
-	err := error(&retry.Failure{Reason: retry.Timeout, Err: p.late}) // nothing was sent
-	if p.last != nil {
-		err = p.last
-	}
-	p.ended(r, p, outcome{late: true}, err)
 }
 
 // once reports whether no retry policy applies to the call: what only agents call, except memory and retriever.
@@ -189,18 +161,19 @@ func (c *Call) once() bool { return c.Kind == "" }
 
 // retry makes one more attempt, if the budget allows it.
 func (r *Run) retry(p *pending) {
-	if r.tooLate(p) {
+	if p.overdue(r.now) {
+		p.ended(r, p, outcome{late: true}, p.lateError())
 		return
 	}
 	if r.todo.drains && !p.outlives() { // the end of the execution stops it
 		p.stage = delayed
 		return
 	}
-	if pause, err := r.reserve(p); err != nil {
+	if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
 		if pause == nil && p.last != nil && retry.FailureOf(p.last).Unsent() {
 			err = p.last // what keeps it from being sent says more than what has been used meanwhile
 		}
-		r.failedOr(p, pause, err)
+		r.fail(p, pause, err)
 		return
 	}
 	next := *p.Call
@@ -208,14 +181,14 @@ func (r *Run) retry(p *pending) {
 	if p.Request != nil {
 		again := *p.Request // the model may have kept the request
 		p.Request = &again
-		r.draw(p)
+		r.drawn.draw(p)
 	}
-	r.tellCall(p)
+	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
 	r.make(p)
 }
 
-// tellRetry emits the event of a failed attempt; more are the attributes after "attempt".
-func (r *Run) tellRetry(kind trace.Kind, p *pending, policy *retry.Resolved, f *retry.Failure, more ...trace.Attr) {
+// retryEvent is the event of a failed attempt; more are the attributes after "attempt".
+func retryEvent(kind trace.Kind, p *pending, policy *retry.Resolved, f *retry.Failure, more ...trace.Attr) trace.Event {
 	method := "call"
 	switch {
 	case p.hasEffect() && p.Kind == program.RetrieverCall:
@@ -229,20 +202,19 @@ func (r *Run) tellRetry(kind trace.Kind, p *pending, policy *retry.Resolved, f *
 	}
 	data := append(trace.Data{{Key: "adapterKind", Value: string(p.Kind)},
 		{Key: "attempt", Value: int64(p.Attempts)}}, more...)
-	r.tell(p, trace.Event{Kind: kind, Step: p.Path, Data: append(data,
+	return trace.Event{Kind: kind, Step: p.Path, Data: append(data,
 		trace.Attr{Key: "maxAttempts", Value: int64(policy.MaxAttempts)}, trace.Attr{Key: "method", Value: method},
-		trace.Attr{Key: "reason", Value: string(f.Reason)})}, nil)
+		trace.Attr{Key: "reason", Value: string(f.Reason)})}
 }
 
-// exhausted reports that a policy gives up.
-func (r *Run) exhausted(p *pending, policy *retry.Resolved, f *retry.Failure, d retry.Decision) {
-	r.tellRetry(trace.RetriesOver, p, policy, f)
+// exhausted says that a policy gives up.
+func exhausted(p *pending, policy *retry.Resolved, d retry.Decision) diagnostics.Diagnostic {
 	text := fmt.Sprintf("step %q: %s failed %d times, no attempt is left", p.Path, p.named(), p.Attempts)
 	if p.Attempts < policy.MaxAttempts {
 		text = fmt.Sprintf("step %q: %s failed and is not called again: %s", p.Path, p.named(), d.Why)
 	}
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
-		Code: diagnostics.CodeRetryExhausted, Message: text, Step: p.Path})
+	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
+		Code: diagnostics.CodeRetryExhausted, Message: text, Step: p.Path}
 }
 
 // named returns the name of the adapter for messages.
@@ -257,34 +229,34 @@ func (p *pending) named() string {
 	return fmt.Sprintf("%s %q", p.Kind, name)
 }
 
-// fault converts an error of a call for the machine. Only the run itself can be cancelled: an adapter that returns
-// a cancellation on its own has failed.
-func (r *Run) fault(p *pending, err error) *machine.Failure {
+// faultOf converts an error of a call for the machine. reasons: expressions read why it failed. cut: the run's context
+// has ended. Only the run itself can be cancelled: an adapter that returns a cancellation on its own has failed.
+func faultOf(p *pending, err error, redact *value.Redactor, reasons, cut bool) *machine.Failure {
 	if e, ok := err.(*runtime.Error); ok && e.Step != "" { // the reader of the failure adds the step
 		without := *e
 		without.Step = ""
 		err = &without
 	}
-	err = r.o.Redact.Error(err)
+	err = redact.Error(err)
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		return &machine.Failure{Category: p.Kind.Category(), Code: "step.panic", Err: panicked}
 	}
 	f := &machine.Failure{Category: p.Kind.Category(), Code: string(p.Kind) + ".failed", Err: err}
-	if r.program.Errors {
-		f.Reason, f.Status = r.reasonOf(err)
+	if reasons {
+		f.Reason, f.Status = reasonOf(err)
 	}
 	var known *runtime.Error
 	switch {
 	case errors.As(err, &known) && known.Category != "" && known.Category != runtime.CategoryCancelled:
 		f.Category, f.Code = string(known.Category), cmp.Or(known.Code, f.Code)
-	case r.ending.cut != nil:
+	case cut:
 		f.Category, f.Code = string(runtime.CategoryCancelled), "step.cancelled"
 	}
 	return f
 }
 
 // reasonOf is what an error says of a call, as expressions see it. What is wrong before or after a call has no reason.
-func (r *Run) reasonOf(err error) (reason string, status int) {
+func reasonOf(err error) (reason string, status int) {
 	if f, ok := errors.AsType[*retry.Failure](err); ok {
 		return string(f.Reason), f.Status
 	}
@@ -303,3 +275,12 @@ func CancelCause(cause error) error {
 }
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// overdue reports whether the time of a call is over.
+func (p *pending) overdue(now time.Time) bool { return !p.deadline.IsZero() && now.After(p.deadline) }
+
+// lateError is the error of a call that gets no further attempt because its time is over.
+func (p *pending) lateError() error {
+	nothing := &retry.Failure{Reason: retry.Timeout, Err: p.late} // was sent
+	return cmp.Or[error](p.last, nothing)
+}

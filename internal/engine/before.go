@@ -69,9 +69,8 @@ func toldBefore(p *pending, fields map[string]any) ([]agents.Message, error) {
 	return before, err
 }
 
-// agentAnswered ends the call of an agent that has ended well.
-func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result) {
-	p.finish = res.Finish
+// answered is the output of the call of an agent that has ended well, unless it is not valid.
+func answered(p *pending, loop *agentloop.Loop, res *agents.Result) (any, error) {
 	output, fault := answerOf(p.site, res), ""
 	if p.site.Answer != nil && output == nil && p.site.Answer.Check(nil) != nil {
 		fault = "without an answer that matches output.schema"
@@ -79,11 +78,10 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result
 		fault = "with an answer that breaks a rule: " + broken
 	}
 	if fault == "" {
-		r.succeeded(p, output, value.Extent{})
-		return
+		return output, nil
 	}
-	r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
-		Err: fmt.Errorf("%s: agent %q stopped (%s) %s", p.site.Pos, loop.Name, res.StopReason, fault)})
+	return nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+		Err: fmt.Errorf("%s: agent %q stopped (%s) %s", p.site.Pos, loop.Name, res.StopReason, fault)}
 }
 
 // answerOf is the output of a step whose agent has come that far.

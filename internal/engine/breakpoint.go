@@ -31,9 +31,12 @@ func atBreakpoint(breakpoint, path string, item bool) bool {
 	return true
 }
 
-// breaks is what the machine asks before a task begins: whether it waits first.
-func (r *Run) breaks(t *machine.Task) bool {
-	return len(r.breakpoints) > 0 && slices.ContainsFunc(r.breakpoints, func(p string) bool {
+// breakpoints are the paths of the steps before which a run pauses.
+type breakpoints []string
+
+// before reports whether the run pauses before a task.
+func (s breakpoints) before(t *machine.Task) bool {
+	return len(s) > 0 && slices.ContainsFunc(s, func(p string) bool {
 		return atBreakpoint(p, t.Path(), t.Whole() != t)
 	})
 }
@@ -41,8 +44,8 @@ func (r *Run) breaks(t *machine.Task) bool {
 // maxShown is how large the input of a step may be, as JSON, that a pause before the step shows.
 const maxShown = 64 << 10
 
-// openBreak opens the pause before a step. It shows the step's input, where that is known and not large.
-func (r *Run) openBreak(t *machine.Task) {
+// pauseBefore is the pause before a step. It shows the step's input, where that is known and not large.
+func pauseBefore(t *machine.Task, redact *value.Redactor) resume.Pause {
 	var input any
 	if n := t.Node(); n.With != nil && (n.Foreach == nil || t.Whole() != t) {
 		v, err := n.With.Eval(t)
@@ -50,14 +53,14 @@ func (r *Run) openBreak(t *machine.Task) {
 			v, err = shownSealed(v)
 		}
 		if err == nil {
-			input = r.o.Redact.Value(v)
+			input = redact.Value(v)
 		}
 	}
 	if size, err := value.Size(input, maxShown); err != nil || size > maxShown {
 		input = nil
 	}
-	r.pause(t, journal.PauseOpened{Pause: resume.Pause{Kind: resume.System, Reason: journal.Breakpoint,
-		Prompt: "Start this step?", Show: input, Decisions: []string{"continue"}}})
+	return resume.Pause{Kind: resume.System, Reason: journal.Breakpoint, Prompt: "Start this step?", Show: input,
+		Decisions: []string{"continue"}}
 }
 
 // shownSealed shows an input as the recipe names its secrets: ${{ secrets.NAME }}.
@@ -77,7 +80,7 @@ func (r *Run) shareBreak(there *resume.Pause, answer any) {
 	}
 	t := r.past.pending[i].Task
 	p := *there
-	p.ID = pauseID(p.Step, r.waits.opened[p.Step]+1)
+	p.ID = r.waits.idOfNext(p.Step)
 	r.record(t, p.Step, journal.PauseOpened{Pause: p, Interrupt: r.o.Interrupt})
 	r.record(nil, p.Step, journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: answer, Kept: true})
 }

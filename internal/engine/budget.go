@@ -40,14 +40,20 @@ type account struct {
 	began time.Duration // the run's clock when the account was opened
 }
 
-// budget holds the accounts of a run. A step that runs again keeps its account of what models use.
+// budget holds what the calls of a run may use, and have used. A step that runs again keeps its account of what models
+// use.
 type budget struct {
+	limits *program.Limits // of the recipe
+	host   program.Limits  // the host's limit of the run
+	steps  program.StepLimits
+	prices map[string]runtime.Price
+	daily  bool // the host has limits of a day
+
 	total  journal.Amount              // by calls of models, in all executions
 	calls  int64                       // of models that used something
 	models map[string]checkpoint.Usage // total, by the model that answered; "": not known
 	kept   int                         // bytes of memory that agents take, by Event.Weight
 
-	host     program.Limits // the host's limit of the run
 	accounts map[scope]*account
 	uses     map[string]*modelUse // of steps, by path
 }
@@ -73,11 +79,17 @@ func (b *budget) account(s scope, l *program.Limits) *account {
 	return a
 }
 
-// beginTime opens the account of time of a task that begins.
-func (r *Run) beginTime(t *machine.Task) {
+// begin opens the account of time of a task that begins. now is the run's clock.
+func (b *budget) begin(t *machine.Task, now time.Duration) {
 	if l, ok := t.Node().Limits.(*program.Limits); ok && program.PausesInTime(l) {
-		r.budget.account(scope{path: t.Path(), time: true}, l).began = r.clock.At(r.now)
+		b.account(scope{path: t.Path(), time: true}, l).began = now
 	}
+}
+
+// newBudget returns the budget of a run in which nothing was used yet.
+func newBudget(p *program.Program, o *Options) budget {
+	return budget{limits: &p.Recipe.Limits, host: hostLimits(o.Budget), steps: p.StepLimits, prices: o.Prices,
+		daily: o.Budget.Daily()}
 }
 
 // hostLimits returns the host's limits of a run in the form of a recipe's.
@@ -87,18 +99,17 @@ func hostLimits(b runtime.Budget) program.Limits {
 }
 
 // timed reports whether calls may have to wait because the time is over.
-func (r *Run) timed() bool {
-	p := r.program
-	return p.StepLimits.Time || program.PausesInTime(&p.Recipe.Limits) || program.PausesInTime(&r.budget.host)
+func (b *budget) timed() bool {
+	return b.steps.Time || program.PausesInTime(b.limits) || program.PausesInTime(&b.host)
 }
 
 // wallTime is how long the run may be worked on, and the name of that limit; 0 means no limit. Limits that pause
 // are accounts.
-func (r *Run) wallTime() (limit time.Duration, name string) {
-	if l := &r.program.Recipe.Limits; !l.Pause {
+func (b *budget) wallTime() (limit time.Duration, name string) {
+	if l := b.limits; !l.Pause {
 		limit, name = l.WallTime, "limits.wall_time"
 	}
-	if l := &r.budget.host; !l.Pause && l.WallTime > 0 && (limit == 0 || l.WallTime < limit) {
+	if l := &b.host; !l.Pause && l.WallTime > 0 && (limit == 0 || l.WallTime < limit) {
 		limit, name = l.WallTime, "limits.wall_time of the host"
 	}
 	return limit, name
@@ -106,19 +117,19 @@ func (r *Run) wallTime() (limit time.Duration, name string) {
 
 // accountsOf returns the accounts that a task's calls count in: the run's, then those of the steps
 // around it and its own, from the inside out. A nil task has those of the run.
-func (r *Run) accountsOf(t *machine.Task) (list []*account) {
+func (b *budget) accountsOf(t *machine.Task) (list []*account) {
 	final := t != nil && t.InFinally() // which has a time of its own
 	add := func(l *program.Limits, whole, one scope, timed bool) {
 		if program.HasBudget(l) {
-			list = append(list, r.budget.account(whole, l))
+			list = append(list, b.account(whole, l))
 		}
 		if one.time = true; timed && program.PausesInTime(l) {
-			list = append(list, r.budget.account(one, l))
+			list = append(list, b.account(one, l))
 		}
 	}
-	add(&r.program.Recipe.Limits, scope{}, scope{}, !final)
-	add(&r.budget.host, scope{host: true}, scope{host: true}, !final)
-	for ; r.program.StepLimits.Any && t != nil; t = t.Owner() {
+	add(b.limits, scope{}, scope{}, !final)
+	add(&b.host, scope{host: true}, scope{host: true}, !final)
+	for ; b.steps.Any && t != nil; t = t.Owner() {
 		if l, ok := t.Node().Limits.(*program.Limits); ok {
 			add(l, scope{path: t.Whole().Path()}, scope{path: t.Path()}, !final || t.InFinally())
 		}
@@ -126,15 +137,15 @@ func (r *Run) accountsOf(t *machine.Task) (list []*account) {
 	return list
 }
 
-// pricedAccounts are the accounts in which a task's calls of models count. If cost is limited, the models
+// priced returns the accounts in which a task's calls of models count. If cost is limited, the models
 // must have prices.
-func (r *Run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models ...string) ([]*account, error) {
-	list := r.accountsOf(t)
-	if !r.o.Budget.Daily() && !slices.ContainsFunc(list, func(a *account) bool { return a.limit.Micros > 0 }) {
+func (b *budget) priced(t *machine.Task, pos diagnostics.Position, models ...string) ([]*account, error) {
+	list := b.accountsOf(t)
+	if !b.daily && !slices.ContainsFunc(list, func(a *account) bool { return a.limit.Micros > 0 }) {
 		return list, nil
 	}
 	for _, name := range models {
-		if _, ok := r.o.Prices[name]; !ok {
+		if _, ok := b.prices[name]; !ok {
 			return nil, program.ConfigError(diagnostics.CodeMissingPrice,
 				"%s: model %q has no price; a limit of cost_usd needs one", pos, name)
 		}
@@ -143,17 +154,17 @@ func (r *Run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models .
 }
 
 // reserve reserves what the next attempt may use: for a model, tokens and their cost. If that is more than is left, or
-// no time is left, the attempt is not made: the error says so, and the pause, if there is one, asks for more.
-func (r *Run) reserve(p *pending) (*resume.Pause, error) {
+// no time is left, the attempt is not made: the error says so, and the pause, if there is one, asks for more. now is
+// the run's clock.
+func (b *budget) reserve(p *pending, now time.Duration) (*resume.Pause, error) {
 	if len(p.accounts) == 0 {
 		return nil, nil
 	}
-	r.release(p, journal.Amount{}) // of the attempt before, of a tool
-	want := Wanted(p.Call, r.o.Prices)
+	p.release(journal.Amount{}) // of the attempt before, of a tool
+	want := Wanted(p.Call, b.prices)
 	if want == (journal.Amount{}) {
 		want.Tools = p.tools
 	}
-	now := r.clock.At(r.now)
 	for _, a := range p.accounts {
 		if err := a.check(want, now, p.named()); err != nil {
 			if a.pause && p.mayPause(p) {
@@ -287,18 +298,9 @@ func lengthOf(v any) time.Duration {
 	return d
 }
 
-// decideMore resumes a call for which too little was left.
-func (r *Run) decideMore(p *Pause, answer any) {
-	if f := r.raise(p, answer); f != nil {
-		r.answerTask(p.task, nil, f)
-		return
-	}
-	r.m.Again(p.task)
-}
-
 // raise raises the limits that a pause asks for; the failure says that the answer was not to raise them. A limit is
 // never lowered: another answer may have raised it further.
-func (r *Run) raise(p *Pause, answer any) *machine.Failure {
+func (b *budget) raise(p *Pause, answer any) *machine.Failure {
 	m, _ := answer.(map[string]any)
 	if m["decision"] != "raise" {
 		return &machine.Failure{Category: string(runtime.CategoryLimit), Code: p.Reason,
@@ -306,8 +308,7 @@ func (r *Run) raise(p *Pause, answer any) *machine.Failure {
 	}
 	form, _ := m["form"].(map[string]any)
 	show, _ := p.Show.(map[string]any)
-	accounts := r.accountsOf(p.task)
-	for _, a := range accounts {
+	for _, a := range b.accountsOf(p.task) {
 		if a.path != show["scope"] || a.host != (show["host"] == true) || a.time != (p.Reason == "limits.wall_time") {
 			continue
 		}
@@ -328,13 +329,13 @@ func (r *Run) raise(p *Pause, answer any) *machine.Failure {
 }
 
 // settle replaces what was reserved for an attempt by what it used.
-func (r *Run) settle(p *pending, res *Result) {
+func (b *budget) settle(p *pending, res *Result) {
 	if p.Request == nil && len(res.Spent) == 0 {
 		return
 	}
-	used := Used(p.Call, res, r.o.Prices)
+	used := Used(p.Call, res, b.prices)
 	p.use.Used = p.use.Used.Plus(used)
-	r.release(p, used)
+	p.release(used)
 }
 
 // Wanted is what an attempt of a call may use of models: of the one that it asks, tokens and their cost, of those that
@@ -345,10 +346,10 @@ func Wanted(c *Call, prices map[string]runtime.Price) journal.Amount {
 	case len(c.Spends) > 0:
 		args, _ := c.Input.(map[string]any)
 		query, _ := args["query"].(string)
-		return priced(prices, c.Spends[0],
+		return priceOf(prices, c.Spends[0],
 			runtime.Usage{InputTokens: int(max(1, agents.TokensIn([]runtime.Message{{Text: query}})))})
 	case c.Request != nil:
-		return priced(prices, c.Request.Model, runtime.Usage{InputTokens: int(agents.TokensIn(c.Request.Messages)),
+		return priceOf(prices, c.Request.Model, runtime.Usage{InputTokens: int(agents.TokensIn(c.Request.Messages)),
 			OutputTokens: int(agents.AnswerTokens(c.Request))})
 	}
 	return journal.Amount{}
@@ -358,7 +359,7 @@ func Wanted(c *Call, prices map[string]runtime.Price) journal.Amount {
 // the endpoint refused, or that was not made, used nothing.
 func Used(c *Call, res *Result, prices map[string]runtime.Price) (used journal.Amount) {
 	for _, s := range res.Spent {
-		one := priced(prices, s.Name, s.Usage.Clamped())
+		one := priceOf(prices, s.Name, s.Usage.Clamped())
 		one.Calls = 1
 		used = used.Plus(one)
 	}
@@ -375,7 +376,7 @@ func Used(c *Call, res *Result, prices map[string]runtime.Price) (used journal.A
 	if u.InputTokens == 0 && paid {
 		u.InputTokens = int(agents.TokensIn(c.Request.Messages))
 	}
-	one := priced(prices, c.Request.Model, u)
+	one := priceOf(prices, c.Request.Model, u)
 	if paid {
 		one.Calls = 1
 	}
@@ -390,7 +391,7 @@ func free(err error) bool {
 }
 
 // release gives back what was reserved and is not used.
-func (r *Run) release(p *pending, used journal.Amount) {
+func (p *pending) release(used journal.Amount) {
 	for _, a := range p.accounts {
 		a.spending, a.reserved = a.spending.Plus(used), a.reserved.Minus(p.reserved)
 	}
@@ -398,7 +399,7 @@ func (r *Run) release(p *pending, used journal.Amount) {
 }
 
 // unuse resets what a call has used; the next event has it.
-func (r *Run) unuse(p *pending) { unspend(p.accounts, p.use.Used) }
+func (p *pending) unuse() { unspend(p.accounts, p.use.Used) }
 
 func unspend(accounts []*account, used journal.Amount) {
 	for _, a := range accounts {
@@ -406,8 +407,8 @@ func unspend(accounts []*account, used journal.Amount) {
 	}
 }
 
-// priced is the cost of tokens at the host's prices.
-func priced(prices map[string]runtime.Price, model string, u runtime.Usage) journal.Amount {
+// priceOf is the cost of tokens at the host's prices.
+func priceOf(prices map[string]runtime.Price, model string, u runtime.Usage) journal.Amount {
 	u.InputTokens, u.OutputTokens = min(u.InputTokens, journal.MaxAmount/2), min(u.OutputTokens, journal.MaxAmount/2)
 	u = u.Clamped()
 	return journal.Amount{Tokens: int64(u.InputTokens) + int64(u.OutputTokens), Sent: int64(u.InputTokens),
@@ -422,16 +423,21 @@ func (b *budget) keep(events []agents.Event) {
 	}
 }
 
-// refusesEvent returns the error if an event of an agent cannot be recorded: the run is over, or would keep more than
-// it may. For that, only calls of models and answers are refused: what came of a call is recorded.
-func (r *Run) refusesEvent(e *agents.Event) error {
-	if r.ending.broken {
-		return errors.New("the run is over")
-	}
-	if e.Kind != agents.ModelBegan && e.Kind != agents.ModelEnded || r.budget.kept+e.Weight() <= r.m.Room() {
+// refuses returns the error if an event of an agent cannot be recorded because the run would keep more than room bytes.
+// Only calls of models and answers are refused: what came of a call is recorded.
+func (b *budget) refuses(e *agents.Event, room int) error {
+	if e.Kind != agents.ModelBegan && e.Kind != agents.ModelEnded || b.kept+e.Weight() <= room {
 		return nil
 	}
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "outputs.tooLarge",
 		Err: errors.New("what agents of this run said and were told, and the outputs of its steps, take more memory " +
 			"than limits.max_run_bytes allows")}
+}
+
+// useReserved counts as used what a call of a model may cost that nobody waits for any more.
+func (p *pending) useReserved() {
+	if p.Request != nil {
+		p.use.Used = p.use.Used.Plus(p.reserved)
+		p.release(p.reserved)
+	}
 }

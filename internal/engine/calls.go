@@ -28,7 +28,7 @@ type caller interface {
 	entered(r *Run, p *pending)
 	// tell puts an event of the call into the trace. live says that an adapter or a hook told it: then live sinks have
 	// it already, unless it is an agent's, which puts its events in order first.
-	tell(r *Run, p *pending, ev trace.Event, content any, live bool)
+	tell(e *events, p *pending, ev trace.Event, content any, live bool)
 	// fellBack is told which model is asked from now on.
 	fellBack(p *pending, model string)
 	// returned takes the result of an attempt that has not failed. As a pointer, all results would escape to the heap.
@@ -106,8 +106,8 @@ type course struct {
 }
 
 // took is how long the call has taken by now, in whole milliseconds.
-func (r *Run) took(p *pending) time.Duration {
-	return max(0, r.now.Sub(p.began)).Truncate(time.Millisecond)
+func (p *pending) took(now time.Time) time.Duration {
+	return max(0, now.Sub(p.began)).Truncate(time.Millisecond)
 }
 
 // term is how much time a call has.
@@ -134,13 +134,14 @@ const (
 
 // calls are the calls in progress.
 type calls struct {
-	last    int64 // number of a call
-	group   int64 // of the calls that start now
-	flying  []*pending
-	blocked []*pending // they wait for the store
-	queue   []*pending // they wait for a slot
-	busy    int        // slots
-	spare   []*pending // memory of calls that are over
+	last       int64 // number of a call
+	generation int   // that they are of
+	group      int64 // of the calls that start now
+	flying     []*pending
+	blocked    []*pending // they wait for the store
+	queue      []*pending // they wait for a slot
+	busy       int        // slots
+	spare      []*pending // memory of calls that are over
 }
 
 // outcome is how a logical call ends: with a failure, a pause, or an output.
@@ -154,12 +155,12 @@ type outcome struct {
 }
 
 // newCall returns a new call of a task.
-func (r *Run) newCall(by caller, t *machine.Task, site *program.Call, path string) *pending {
-	p := r.calls.fresh()
+func (c *calls) newCall(by caller, t *machine.Task, site *program.Call, path string, now time.Time) *pending {
+	p := c.fresh()
 	p.caller, p.task, p.site, p.Call = by, t, site, &p.first
-	r.calls.last++
-	p.ID, p.Kind, p.Name, p.Path, p.Pos, p.Opens = r.calls.last, site.Kind, site.Name, path, site.Pos, site.Secrets
-	p.Ordinal, p.Generation, p.Recipe, p.began = 1, r.generation, site.Recipe, r.now
+	c.last++
+	p.ID, p.Kind, p.Name, p.Path, p.Pos, p.Opens = c.last, site.Kind, site.Name, path, site.Pos, site.Secrets
+	p.Ordinal, p.Generation, p.Recipe, p.began = 1, c.generation, site.Recipe, now
 	return p
 }
 
@@ -184,28 +185,28 @@ func (c *calls) reuse(p *pending) {
 	}
 }
 
-// cutOff reports whether the call must end early.
-func (r *Run) cutOff(p *pending) bool {
-	return p.stopped || r.ending.cut != nil && !p.outlives()
+// cutOff reports whether a call must end early.
+func (e *ending) cutOff(p *pending) bool {
+	return p.stopped || e.cut != nil && !p.outlives()
 }
 
 // outlives reports whether the call is made although the run has ended.
 func (c *Call) outlives() bool { return c.Rollback || c.Dispose }
 
-// why is the reason why the call was told to stop; nil: not known.
-func (r *Run) why(p *pending) error {
+// why is the reason why a call was told to stop; nil: not known.
+func (e *ending) why(p *pending) error {
 	switch {
 	case p.stoppedBy != nil:
 		return p.stoppedBy
-	case r.ending.cut != nil:
-		return r.ending.cause
+	case e.cut != nil:
+		return e.cause
 	}
 	return nil
 }
 
-// cause is the error of a call that did not start because it was told to stop.
-func (r *Run) cause(p *pending) error {
-	if err := r.why(p); err != nil {
+// errOf is the error of a call that did not start because it was told to stop.
+func (e *ending) errOf(p *pending) error {
+	if err := e.why(p); err != nil {
 		return err
 	}
 	return context.Canceled
@@ -217,36 +218,30 @@ func (r *Run) launch(p *pending) {
 		r.beginAgent(p)
 		return
 	}
-	r.tellCall(p)
+	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
 	r.enter(p)
 }
 
-// tellCall emits the event that an adapter is called.
-func (r *Run) tellCall(p *pending) {
+// callEvent is the event that an adapter is called. durable: a person may have to find out its outcome.
+func (o *Options) callEvent(p *pending, durable bool) trace.Event {
 	data := p.site.Event
 	if p.Kind == program.ModelCall {
-		data = r.modelData(p)
+		data = o.modelData(p)
 	}
-	if r.durable() && p.hasEffect() { // a person may have to find out its outcome
-		data = append(data[:len(data):len(data)], trace.Attr{Key: "key", Value: r.keyOf(p)})
+	if durable && p.hasEffect() {
+		data = append(data[:len(data):len(data)], trace.Attr{Key: "key", Value: p.keyIn(o.ID)})
 		slices.SortStableFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
 	}
-	r.tell(p, trace.Event{Kind: trace.AdapterCall, Step: p.Path, Data: data}, r.content(p))
+	return trace.Event{Kind: trace.AdapterCall, Step: p.Path, Data: data}
 }
 
-// tell emits an event of a call.
-func (r *Run) tell(p *pending, ev trace.Event, content any) {
-	ev.At = r.now
-	p.caller.tell(r, p, ev, content, false)
-}
-
-// content is the input of the call if it is wanted, else nil.
-func (r *Run) content(p *pending) any {
-	if !r.o.Wants.Content {
+// content is the input of a call if it is wanted, else nil.
+func (o *Options) content(p *pending) any {
+	if !o.Wants.Content {
 		return nil
 	}
 	if p.Kind != program.ModelCall {
-		return r.arguments(p)
+		return o.arguments(p)
 	}
 	messages := make([]any, len(p.Request.Messages))
 	for i, m := range p.Request.Messages {
@@ -256,9 +251,9 @@ func (r *Run) content(p *pending) any {
 }
 
 // arguments are those of a call. What refers to secrets is redacted.
-func (r *Run) arguments(p *pending) any {
+func (o *Options) arguments(p *pending) any {
 	if p.Opens {
-		return r.o.Adapters.Shown(p.Call)
+		return o.Adapters.Shown(p.Call)
 	}
 	return p.Input
 }
@@ -270,7 +265,7 @@ func (r *Run) enter(p *pending) {
 		return
 	}
 	if r.calls.busy >= r.o.Parallel {
-		if r.todo.drains && r.canPutOff(p) {
+		if r.todo.drains && p.canPutOff(r.o.Kept) {
 			r.putOff(p)
 			return
 		}
@@ -311,7 +306,7 @@ func (r *Run) make(p *pending) {
 	}
 	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && r.o.Before == nil
 	p.stage = asked
-	r.ask(Command{Op: Make, Call: p.Call, of: p})
+	r.todo.ask(Command{Op: Make, Call: p.Call, of: p})
 }
 
 // begins reports whether a call that is handed to the driver starts. If not, it is over.
@@ -321,7 +316,7 @@ func (r *Run) begins(p *pending) bool {
 		return false
 	case p.stopped, r.ending.broken, r.ending.cancelled && !p.outlives():
 		p.open = false
-		r.failed(p, r.cause(p))
+		r.fail(p, nil, r.ending.errOf(p))
 		return false
 	}
 	p.stage, p.made = flying, made{r.now, r.o.Owner}
@@ -342,13 +337,13 @@ func (r *Run) stop(p *pending, err error) {
 	case working:
 		r.stopAgent(p.agent, context.Canceled, err)
 	case flying:
-		r.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
+		r.todo.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
 	case delayed:
-		r.disarm(p.timer)
-		r.failed(p, cmp.Or(p.last, r.cause(p)))
+		r.todo.disarm(p.timer)
+		r.fail(p, nil, cmp.Or(p.last, r.ending.errOf(p)))
 	case queued:
 		r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })
-		r.failed(p, r.cause(p))
+		r.fail(p, nil, r.ending.errOf(p))
 	}
 }
 
@@ -363,12 +358,16 @@ func (r *Run) Returned(call int64, res *Result) {
 	r.calls.flying = slices.Delete(r.calls.flying, i, i+1)
 	p.stage = preparing
 	r.Report(res.Found...)
-	r.told(p, res.Told)
+	if len(res.Told) > 0 {
+		r.Note(p.Path, r.trace.told(p, res.Told))
+	}
 	switch {
 	case res.Lost:
 		p.abandoned(r, p, "this process no longer holds the run", res.Err)
 	case res.Left:
-		r.leftBehind(p, res.Err)
+		p.open = true
+		p.useReserved()
+		p.abandoned(r, p, "the call ignored its context and was left behind", cmp.Or(res.Err, r.ending.errOf(p)))
 	case res.Yield:
 		r.retry(p)
 	default:
@@ -379,25 +378,12 @@ func (r *Run) Returned(call int64, res *Result) {
 	}
 }
 
-// leftBehind abandons a call that did not return in time. err is why it was told to stop; nil: not known.
-func (r *Run) leftBehind(p *pending, err error) {
-	p.open = true
-	if p.Request != nil { // what it may cost counts as used
-		p.use.Used = p.use.Used.Plus(p.reserved)
-		r.release(p, p.reserved)
-	}
-	if err == nil {
-		err = r.cause(p)
-	}
-	p.abandoned(r, p, "the call ignored its context and was left behind", err)
-}
-
-// textOf describes why a call was told to stop.
-func (r *Run) textOf(why error) string {
+// stopText describes why a call was told to stop.
+func (o *Options) stopText(why error) string {
 	if why == nil || why == context.Canceled {
 		return ""
 	}
-	return valid(r.o.Redact.Text(why.Error()))
+	return valid(o.Redact.Text(why.Error()))
 }
 
 // hasEffect reports whether the call may do something to the world.
@@ -420,4 +406,18 @@ func (p *pending) repeatable() bool {
 // notDone is the failure of a call that was cancelled.
 func notDone(why string) *machine.Failure {
 	return &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New(why)}
+}
+
+// redefine begins the generation of a change of the definition, unless that goes on with the present one.
+func (c *calls) redefine(what *journal.Redefined) {
+	if what.Generation > 0 {
+		c.generation = what.Generation
+	}
+}
+
+// unblock takes the next call that waited for the store.
+func (c *calls) unblock() *pending {
+	p := c.blocked[0]
+	c.blocked, p.stage = c.blocked[1:], preparing
+	return p
 }

@@ -28,20 +28,21 @@ func (r *Run) denies(t *machine.Task) *machine.Failure {
 	case r.past.replaying && (!sharing || askedLater(t) || f == nil && past.Keeps(r.past.stands, path)):
 		return nil
 	default:
-		if f = r.askHooks(path); f == nil {
+		if f = r.ending.askHooks(r.o.Before, path); f == nil {
 			return nil
 		}
 	}
-	r.noteAfter(r.decided()-1, path, journal.StepDenied{Failure: f})
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: r.ending.decided(r.m) - 1,
+		What: journal.StepDenied{Failure: f}})
 	return f
 }
 
 // askHooks asks the hooks whether a task may run: its failure if one denies it, else nil.
-func (r *Run) askHooks(path string) *machine.Failure {
-	if r.o.Before == nil || r.ending.cancelled {
+func (e *ending) askHooks(before func(runtime.Moment) error, path string) *machine.Failure {
+	if before == nil || e.cancelled {
 		return nil
 	}
-	err := r.o.Before(runtime.Moment{Point: runtime.StepBefore, Step: path})
+	err := before(runtime.Moment{Point: runtime.StepBefore, Step: path})
 	if err == nil {
 		return nil
 	}
@@ -66,7 +67,7 @@ func (r *Run) deniedNow(c machine.Command) bool {
 	if _, begun := r.past.unsure[t]; begun {
 		return false
 	}
-	f := r.askHooks(t.Path())
+	f := r.ending.askHooks(r.o.Before, t.Path())
 	if f != nil {
 		r.record(t, t.Path(), journal.StepDenied{Failure: f})
 	}
@@ -76,7 +77,7 @@ func (r *Run) deniedNow(c machine.Command) bool {
 // applyDenied ends a step that has begun. Of one that has not, t is nil: the machine will find it denied.
 func (r *Run) applyDenied(t *machine.Task, path string, f *machine.Failure) {
 	if t != nil {
-		r.settled(t)
+		r.past.settled(t)
 		if t.Status() == machine.Waiting {
 			r.m.Answer(t, nil, f)
 			return
@@ -84,24 +85,22 @@ func (r *Run) applyDenied(t *machine.Task, path string, f *machine.Failure) {
 		r.m.Finish(t, nil, value.Extent{}, f)
 		return
 	}
-	if r.past.denied == nil {
-		r.past.denied = map[string]*machine.Failure{}
-	}
-	r.past.denied[path] = f
+	r.past.deny(path, f)
 }
 
-// giveDenied ends a step that was denied in another run and has no slot here yet.
-func (r *Run) giveDenied(path string) {
-	if f := r.past.denied[path]; f != nil && r.give(path, journal.CallGiven{Failure: f}) {
-		delete(r.past.denied, path)
+// deny notes that a step is denied that has not begun.
+func (p *leftOver) deny(path string, f *machine.Failure) {
+	if p.denied == nil {
+		p.denied = map[string]*machine.Failure{}
 	}
+	p.denied[path] = f
 }
 
-// shareDenials has this run deny what hooks denied in another run, as far as it stands.
-func (r *Run) shareDenials(events []journal.Event, stands map[string]bool) {
+// denyAs denies what hooks denied in another run, as far as it stands.
+func (p *leftOver) denyAs(events []journal.Event) {
 	for i := range events {
-		if what, ok := events[i].What.(journal.StepDenied); ok && past.Keeps(stands, events[i].Path) {
-			r.applyDenied(nil, events[i].Path, what.Failure)
+		if what, ok := events[i].What.(journal.StepDenied); ok && past.Keeps(p.stands, events[i].Path) {
+			p.deny(events[i].Path, what.Failure)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 )
@@ -22,13 +23,13 @@ func (r *Run) Drain() {
 	}
 	r.todo.hold, r.todo.drains = true, true
 	for _, p := range slices.Clone(r.calls.queue) {
-		if r.canPutOff(p) {
+		if p.canPutOff(r.o.Kept) {
 			r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })
 			r.putOff(p)
 		}
 	}
-	for _, p := range r.waiting() {
-		if p.stage == delayed && r.canPutOff(p) {
+	for _, p := range waiting(r.m) {
+		if p.stage == delayed && p.canPutOff(r.o.Kept) {
 			r.putOff(p)
 		}
 	}
@@ -38,8 +39,8 @@ func (r *Run) Drain() {
 }
 
 // waiting returns the calls of steps and agents that wait for something, in the order in which they began.
-func (r *Run) waiting() (list []*pending) {
-	for _, t := range r.m.Calls() {
+func waiting(m *machine.Machine) (list []*pending) {
+	for _, t := range m.Calls() {
 		p, ok := t.Driver.(*pending)
 		switch {
 		case !ok:
@@ -54,8 +55,8 @@ func (r *Run) waiting() (list []*pending) {
 }
 
 // canPutOff reports whether a call that waits must become a pause, as another process would take it for one that
-// was cut off.
-func (r *Run) canPutOff(p *pending) bool { return r.o.Kept && !p.repeatable() && p.mayPause(p) }
+// was cut off. kept: runs outlive the process.
+func (p *pending) canPutOff(kept bool) bool { return kept && !p.repeatable() && p.mayPause(p) }
 
 // putOff makes a call that waits a pause which is due when the call is.
 func (r *Run) putOff(p *pending) {
@@ -63,8 +64,8 @@ func (r *Run) putOff(p *pending) {
 	if due.Before(r.now) {
 		due = r.now
 	}
-	r.disarm(p.timer)
-	r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: due,
+	r.todo.disarm(p.timer)
+	r.fail(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: due,
 		Prompt: fmt.Sprintf("%s waits because its process drained; it is called in time, or on an answer", p.named())},
 		p.last)
 }

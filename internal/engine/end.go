@@ -48,7 +48,7 @@ func (r *Run) NoteEnd(err error) {
 		status = checkpoint.Failed
 	}
 	ended := journal.Ended{Status: status}
-	ended.Usage, ended.Models = r.usage()
+	ended.Usage, ended.Models = r.budget.usage()
 	if e, ok := errors.AsType[*runtime.Error](err); ok && status == checkpoint.Failed {
 		message := r.o.Redact.Text(e.Err.Error())
 		ended.Error = checkpoint.Failure{Code: e.Code, Message: short(message), Step: e.Step,
@@ -59,15 +59,15 @@ func (r *Run) NoteEnd(err error) {
 
 // NotePaused records that the execution ended because the run waits.
 func (r *Run) NotePaused() {
-	usage, models := r.usage()
+	usage, models := r.budget.usage()
 	r.Note("", journal.Paused{Usage: usage, Models: models})
 }
 
 // usage is what the run used of models, in all executions, together and of each.
-func (r *Run) usage() (checkpoint.Usage, map[string]checkpoint.Usage) {
-	used, calls := r.Used()
-	used.Calls = calls
-	return used.Total(), maps.Clone(r.budget.models)
+func (b *budget) usage() (checkpoint.Usage, map[string]checkpoint.Usage) {
+	used := b.total
+	used.Calls = b.calls
+	return used.Total(), maps.Clone(b.models)
 }
 
 // short cuts a message for lists of runs.

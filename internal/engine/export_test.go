@@ -50,7 +50,7 @@ func (r *Run) State() map[string]string {
 	s.pauses(r)
 	s.agents(r)
 	s.budget(r)
-	s.put("generation", r.generation)
+	s.put("generation", r.calls.generation)
 	s.put("sent", len(r.sent))
 	s.put("wasUndone", r.undo.wasUndone)
 	s.put("restarts", r.undo.restart != nil)

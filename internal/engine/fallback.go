@@ -14,7 +14,7 @@ import (
 func (r *Run) fallBack(p *pending, err error) bool {
 	over := !p.deadline.IsZero() && !r.now.Before(p.deadline)
 	helps := []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}
-	if p.Kind != program.ModelCall || len(p.fallbacks) == 0 || over || r.cutOff(p) || r.ending.broken ||
+	if p.Kind != program.ModelCall || len(p.fallbacks) == 0 || over || r.ending.cutOff(p) || r.ending.broken ||
 		!slices.Contains(helps, retry.FailureOf(err).Reason) {
 		return false
 	}
@@ -24,7 +24,7 @@ func (r *Run) fallBack(p *pending, err error) bool {
 	if !ok || p.Request.Refused(about.Options) != "" {
 		return r.fallBack(p, err)
 	}
-	r.tell(p, trace.Event{Kind: trace.AdapterFallback, Step: p.Path,
+	r.trace.tell(p, r.now, trace.Event{Kind: trace.AdapterFallback, Step: p.Path,
 		Data: trace.Data{{Key: "from", Value: p.Request.Model}, {Key: "to", Value: to}}}, nil)
 	p.use.Tried = append(p.use.Tried, journal.Tried{Model: p.use.Model, Draws: p.use.Draws})
 	p.use.Model, p.use.Draws, p.Attempts, p.last = to, nil, 0, err
@@ -32,16 +32,16 @@ func (r *Run) fallBack(p *pending, err error) bool {
 	next := *p.Request // the model may have kept the request
 	next.Model, p.Request = to, &next
 	p.Stream, p.policy = about.Streams && r.o.Wants.Deltas, nil
-	r.resolve(p, p.site.Retry, about.Retry)
+	r.o.resolve(p, p.site.Retry, about.Retry)
 	r.retry(p)
 	return true
 }
 
 // withFallbacks adds to names of models those that may answer instead of them.
-func (r *Run) withFallbacks(models ...string) []string {
+func (o *Options) withFallbacks(models ...string) []string {
 	all := slices.Clone(models)
 	for _, name := range models {
-		about, _ := r.o.Adapters.Model(name)
+		about, _ := o.Adapters.Model(name)
 		all = append(all, about.Fallbacks...)
 	}
 	return all

@@ -31,31 +31,31 @@ func showsLocal(req *runtime.Request) bool {
 }
 
 // knowsFiles reports whether it is known what is in the files of a call, and tells the call.
-func (r *Run) knowsFiles(p *pending) bool {
-	files, ok := r.waits.files[p.task]
+func (w *waits) knowsFiles(p *pending) bool {
+	files, ok := w.files[p.task]
 	p.Files = files
 	return ok
 }
 
 // keepFiles notes what is in the files of a call that has not ended.
-func (r *Run) keepFiles(t *machine.Task, files []journal.File) {
-	if r.waits.files == nil {
-		r.waits.files = map[*machine.Task][]journal.File{}
+func (w *waits) keepFiles(t *machine.Task, files []journal.File) {
+	if w.files == nil {
+		w.files = map[*machine.Task][]journal.File{}
 	}
-	r.waits.files[t] = files
+	w.files[t] = files
 }
 
 // looked handles the result of a call that has looked at its files: now it is made.
 func (r *Run) looked(p *pending, res *Result) {
 	err := res.Err
-	if r.cutOff(p) {
-		err = r.cause(p)
+	if r.ending.cutOff(p) {
+		err = r.ending.errOf(p)
 	}
 	if err != nil {
 		if p.Kind == program.AgentCall {
 			p.agent.call = nil
 		}
-		r.failed(p, err)
+		r.fail(p, nil, err)
 		return
 	}
 	r.leave(p)
@@ -65,7 +65,7 @@ func (r *Run) looked(p *pending, res *Result) {
 		p.Request = nil
 	}
 	r.record(p.task, p.Path, journal.CallFiles{Files: res.Files})
-	if !r.durable() {
+	if !r.unsaved.durable {
 		r.launch(p)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -31,25 +32,25 @@ func (r *Run) close() {
 		r.undo.left = &runtime.Error{Category: runtime.CategoryCancelled, Code: "finally.interrupted",
 			Err: fmt.Errorf("%w, before its finally", CancelCause(cause))}
 	default:
-		r.record(nil, "", r.fixes())
+		err, _ := r.Err().(*runtime.Error)
+		r.record(nil, "", r.ending.fixes(err, r.o.Redact))
 		return
 	}
 	r.todo.over = true
 }
 
-// fixes says how the run ends.
-func (r *Run) fixes() journal.FinallyBegun {
+// fixes says how a run ends, with err or without one.
+func (e *ending) fixes(err *runtime.Error, redact *value.Redactor) journal.FinallyBegun {
 	what := journal.FinallyBegun{Status: "ok"}
-	err, _ := r.Err().(*runtime.Error)
 	if err == nil {
 		return what
 	}
 	what.Status = "error"
-	if r.ending.forGood != nil {
-		what.Status, what.Reason = "cancelled", *r.ending.forGood
+	if e.forGood != nil {
+		what.Status, what.Reason = "cancelled", *e.forGood
 	}
 	what.Error = map[string]any{"category": string(err.Category), "code": err.Code, "step": err.Step,
-		"message": valid(r.o.Redact.Text(err.Err.Error()))}
+		"message": valid(redact.Text(err.Err.Error()))}
 	return what
 }
 
@@ -65,37 +66,31 @@ func (r *Run) beginFinally(what journal.FinallyBegun) {
 	r.m.Finally(what.Status, what.Error)
 }
 
-// endFinally ends the finally of a run that was cancelled meanwhile.
-func (r *Run) endFinally() {
-	r.quit()
-	r.m.EndFinally()
-}
-
 // quit forgets what has not ended: timers, calls, questions, agents at work.
 func (r *Run) quit() {
-	r.disarmAll()
+	r.todo.disarmAll()
 	r.past.pending, r.past.armed, r.past.halted = nil, nil, nil
 	r.waits.dropAll(func(*Pause) bool { return true })
 	r.agents = nil
 }
 
 // EndsCancelled reports whether the run was cancelled for good, also if its finally runs or has run since.
-func (r *Run) EndsCancelled() bool { return r.cancelledForGood() != nil }
+func (r *Run) EndsCancelled() bool { return r.ending.cancelledForGood() != nil }
 
 // cancelledForGood is why the run was cancelled for good; nil: it was not.
-func (r *Run) cancelledForGood() *string {
-	if f := r.ending.fixed; f != nil && f.Status == "cancelled" {
+func (e *ending) cancelledForGood() *string {
+	if f := e.fixed; f != nil && f.Status == "cancelled" {
 		return &f.Reason
 	}
-	return r.ending.forGood
+	return e.forGood
 }
 
 // failedFinally are the diagnostics about what went wrong in a finally.
-func (r *Run) failedFinally() (list diagnostics.List) {
-	if r.m.Result() == nil {
+func failedFinally(m *machine.Machine) (list diagnostics.List) {
+	if m.Result() == nil {
 		return nil
 	}
-	for _, f := range r.m.FailedFinally() {
+	for _, f := range m.FailedFinally() {
 		d := diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
 			Code: diagnostics.CodeFinallyFailed, Step: f.Path}
 		switch of, cut := strings.CutSuffix(f.Path, machine.FinallyMark); {

@@ -12,21 +12,21 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// grant notes approvals that apply to the rest of the run: to every step, round, child and later generation. A fork
-// and a changed definition start without them, because they share no answers to an agent's questions.
-func (r *Run) grant(keys []string) { r.grants = r.grantsWith(keys) }
+// grants are approvals that apply to the rest of the run, sorted: to every step, round, child and later generation. A
+// fork and a changed definition start without them, because they share no answers to an agent's questions.
+type grants []string
 
-// grantsWith returns the approvals for the run together with more, sorted.
-func (r *Run) grantsWith(keys []string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.grants, keys))))
+// with returns the approvals together with more.
+func (g grants) with(keys []string) grants {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(g, keys))))
 }
 
 // approves is what an approval for the run, given to a pause, would cover; nil: the pause does not ask about a call.
-func (r *Run) approves(p *Pause) []string {
-	if p.inAgent == "" {
+func (s agentsOf) approves(p *Pause) []string {
+	if p.inAgent == "" || s[p.task] == nil {
 		return nil
 	}
-	for _, events := range r.agentOf(p.task).events {
+	for _, events := range s[p.task].events {
 		for i := range events {
 			if e := &events[i]; e.Kind == agents.Paused && e.Rest().Pause.ID == p.inAgent {
 				return e.Rest().Pause.Approves()
@@ -36,22 +36,23 @@ func (r *Run) approves(p *Pause) []string {
 	return nil
 }
 
-// covered are the ends of the pending pauses that approvals for the run cover, except one.
-func (r *Run) covered(grants []string, but *Pause) (events []journal.Event) {
-	if len(grants) == 0 {
-		return nil
-	}
-	for _, p := range r.Pauses() {
-		if p != but && agents.Covered(r.approves(p), grants) {
+// cover are the ends of the pauses that the approvals cover, except one.
+func (g grants) cover(pauses []*Pause, but *Pause, of agentsOf, now moment) (events []journal.Event) {
+	for _, p := range pauses {
+		if p != but && agents.Covered(of.approves(p), g) {
 			yes := map[string]any{"decision": "approve", "form": map[string]any{"scope": string(runtime.ApproveRun)}}
-			events = append(events, r.answeredNow(p, resume.Answered, yes))
+			events = append(events, now.ends(p, resume.Answered, yes))
 		}
 	}
 	return events
 }
 
 // answerGranted ends the pending pauses that approvals for the run cover.
-func (r *Run) answerGranted() { r.recordAll(nil, r.covered(r.grants, nil)) }
+func (r *Run) answerGranted() {
+	if len(r.grants) > 0 {
+		r.TakeNow(r.grants.cover(r.Pauses(), nil, r.agents, r.moment()))
+	}
+}
 
 // unscoped returns the events of an agent in which no approval is for the run.
 func unscoped(events []agents.Event) []agents.Event {

@@ -26,16 +26,6 @@ func (r *Run) Idle() bool {
 	})
 }
 
-// stopKept ends a call that was told to stop and did not start because the run is held.
-func (r *Run) stopKept(t *machine.Task) {
-	k := &r.todo
-	if i := slices.IndexFunc(k.kept, func(c machine.Command) bool { return c.Task == t }); i >= 0 {
-		c := k.kept[i]
-		k.kept = slices.Delete(k.kept, i, i+1)
-		r.stoppedBefore(c)
-	}
-}
-
 // stays reports whether an agent has stopped between two calls.
 func (a *agent) stays() bool { return a.kept.Record != nil || a.kept.Job != nil }
 

@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/internal/agents"
-	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -27,12 +24,12 @@ func labelOf(frame, tool string, call int) string {
 }
 
 // openInside begins the steps of a tool of the recipe.
-func (r *Run) openInside(t *machine.Task, e *agents.Event) {
+func openInside(m *machine.Machine, t *machine.Task, e *agents.Event) {
 	site := t.Node().Adapter.(*program.Call)
 	more := e.Rest()
 	if tool := site.Agents.Tools[more.Tool]; tool != nil {
 		args, _ := value.Decode(more.Arguments) // they were checked
-		r.m.Enter(t, &tool.Body, labelOf(e.Frame, more.Tool, e.Call), args)
+		m.Enter(t, &tool.Body, labelOf(e.Frame, more.Tool, e.Call), args)
 	}
 }
 
@@ -44,7 +41,7 @@ func (r *Run) deliver(t *machine.Task) bool {
 		return false
 	}
 	a.inner = slices.DeleteFunc(a.inner, func(j *agents.Job) bool {
-		reply, over := r.insideOf(t, j)
+		reply, over := insideOf(t, j)
 		if over {
 			a.came = append(a.came, replied{j, reply})
 		}
@@ -55,7 +52,7 @@ func (r *Run) deliver(t *machine.Task) bool {
 }
 
 // insideOf returns what the steps of a tool of the recipe came to; false: they have not ended.
-func (r *Run) insideOf(t *machine.Task, j *agents.Job) (reply agents.Reply, over bool) {
+func insideOf(t *machine.Task, j *agents.Job) (reply agents.Reply, over bool) {
 	output, failure, over, there := t.Inside(labelOf(j.Frame, j.Name, j.Call))
 	switch {
 	case !there:
@@ -78,35 +75,14 @@ func (r *Run) rest() bool {
 	if result := r.m.Result(); result == nil || result.Status != machine.Waiting {
 		return false
 	}
-	for _, a := range r.working() {
+	for _, a := range r.agents.working() {
 		a.leg.Rest()
 		r.pump(a)
 	}
-	return len(r.working()) > 0
+	return len(r.agents.working()) > 0
 }
 
 // rests reports whether an agent only waits for tools of its recipe.
 func (a *agent) rests() bool {
 	return len(a.inner) > 0 && len(a.jobs)+len(a.came)+len(a.unsaid) == 0 && !a.saving
-}
-
-// opensInside reports whether an event may have opened steps inside the call of a step.
-func (r *Run) opensInside(e *journal.Event) bool {
-	_, ok := e.What.(journal.AgentEvents)
-	return ok && len(r.program.OwnTools) > 0
-}
-
-// shareInside notes such an event of another run. t is nil if the step has not begun here.
-func (r *Run) shareInside(t *machine.Task, e *journal.Event, generation int) {
-	if what, ok := e.What.(journal.AgentEvents); ok {
-		r.shareAgent(t, e.Path, what, generation)
-	}
-}
-
-// working returns the agents at work, in the order in which they began.
-func (r *Run) working() []*agent {
-	list := slices.DeleteFunc(slices.Collect(maps.Values(r.agents)),
-		func(a *agent) bool { return a.call == nil || a.leg == nil })
-	slices.SortFunc(list, func(a, b *agent) int { return cmp.Compare(a.call.ID, b.call.ID) })
-	return list
 }

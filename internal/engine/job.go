@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -22,14 +23,14 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 	a.begins = false
 	step := a.call
 	if j.Op == agents.RunRecipe {
-		if reply, over := r.insideOf(step.task, j); over {
+		if reply, over := insideOf(step.task, j); over {
 			a.came = append(a.came, replied{j, reply})
 		} else {
 			a.inner = append(a.inner, j)
 		}
 		return
 	}
-	p := r.newCall(a, step.task, step.site, j.Path)
+	p := r.calls.newCall(a, step.task, step.site, j.Path, r.now)
 	loop := a.leg.Definition(j.Frame)
 	r.o.Adapters.Runs(j.Path, loop)
 	p.Job, p.Agent, p.Kind, p.Name, p.Opens = j, Agent{loop.Name, loop.Cwd}, kindOf(j.Op), j.Name, false
@@ -42,12 +43,12 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 	}
 	p.accounts = step.accounts
 	p.Context.Replies, p.Context.Answered = j.Replies, j.Replies != nil
-	if err := a.prepare(r, p); err != nil {
+	if err := a.prepare(&r.o, p, &r.tools, r.waits.files[p.task], r.now); err != nil {
 		a.ended(r, p, outcome{}, err)
 		return
 	}
-	if pause, err := r.limitTools(p); err != nil {
-		r.failedOr(p, pause, err)
+	if pause, err := p.limitTools(); err != nil {
+		r.fail(p, pause, err)
 		return
 	}
 	if a.asksFirst(p) { // the loop asks
@@ -74,18 +75,18 @@ func kindOf(op agents.Op) program.CallKind {
 }
 
 // prepare fills in a call of an agent.
-func (a *agent) prepare(r *Run, p *pending) (err error) {
+func (a *agent) prepare(o *Options, p *pending, seen *tools, files []journal.File, now time.Time) (err error) {
 	site := p.site
 	switch p.Kind {
 	case program.ModelCall:
 		req := *p.Job.Request
 		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
 		if showsLocal(&req) {
-			p.Files = append([]journal.File{}, r.waits.files[p.task]...)
+			p.Files = append([]journal.File{}, files...)
 		}
-		about, _ := r.o.Adapters.Model(p.Job.Name)
-		p.Stream = about.Streams && r.o.Wants.Deltas && p.Job.Op == agents.CallModel
-		r.resolve(p, site.Retry, about.Retry)
+		about, _ := o.Adapters.Model(p.Job.Name)
+		p.Stream = about.Streams && o.Wants.Deltas && p.Job.Op == agents.CallModel
+		o.resolve(p, site.Retry, about.Retry)
 		p.fallbacks = about.Fallbacks
 		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
 		if d := a.unsaid[p.Path]; d != nil {
@@ -93,11 +94,11 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 		}
 		return nil
 	case program.RetrieverCall:
-		if err := r.o.Adapters.Prepare(p.Call); err != nil {
+		if err := o.Adapters.Prepare(p.Call); err != nil {
 			return err
 		}
 	case program.ToolCall:
-		if err := r.unchanged(p.Name); err != nil {
+		if err := seen.unchanged(p.Name); err != nil {
 			return err
 		}
 		if p.Input = p.Job.Args; p.Input == nil {
@@ -105,16 +106,16 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 				return err
 			}
 		}
-		if err := r.o.Adapters.Prepare(p.Call); err != nil {
+		if err := o.Adapters.Prepare(p.Call); err != nil {
 			return err
 		}
 		p.Attempts = a.tries[placeOf(p.Path, p.Job.Call)]
 		if p.Job.Timeout > 0 {
-			p.deadline, p.grace = r.now.Add(p.Job.Timeout), r.o.Limits.Grace
+			p.deadline, p.grace = now.Add(p.Job.Timeout), o.Limits.Grace
 			p.late = fmt.Errorf("%s took longer than %v: %w", p.named(), p.Job.Timeout, context.DeadlineExceeded)
 		}
 	}
-	r.resolve(p, site.Agents.Retries[p.Kind], r.o.Adapters.Retry(p.Call))
+	o.resolve(p, site.Agents.Retries[p.Kind], o.Adapters.Retry(p.Call))
 	return nil
 }
 
@@ -136,22 +137,23 @@ func (a *agent) mayPause(p *pending) bool {
 
 // entered makes a call of an agent once it has a slot.
 func (a *agent) entered(r *Run, p *pending) {
-	if r.tooLate(p) {
+	if p.overdue(r.now) {
+		p.ended(r, p, outcome{late: true}, p.lateError())
 		return
 	}
-	if pause, err := r.reserve(p); err != nil {
-		r.failedOr(p, pause, err)
+	if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
+		r.fail(p, pause, err)
 		return
 	}
 	if p.Request != nil {
-		r.draw(p)
+		r.drawn.draw(p)
 	}
 	r.make(p)
 }
 
-func (a *agent) tell(r *Run, p *pending, ev trace.Event, content any, _ bool) {
+func (a *agent) tell(e *events, p *pending, ev trace.Event, content any, _ bool) {
 	if ev.Kind != trace.AdapterCall && a.leg.Told(p.Job, ev) { // it tells of its calls itself
-		r.show(ev, content)
+		e.show(ev, content)
 	}
 }
 
@@ -186,7 +188,7 @@ func (a *agent) abandoned(r *Run, p *pending, _ string, err error) { a.ended(r, 
 
 // ended ends a call of an agent without a result: it failed, or waits.
 func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
-	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
+	p.release(journal.Amount{}) // of a call that was not made, or panicked
 	delete(a.tries, placeOf(p.Path, p.Job.Call))
 	if end.pause != nil {
 		if p.Attempts > 0 {
@@ -200,18 +202,18 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		err = &agents.PanicError{Text: panicked.Text}
 	}
-	switch cut := r.hasUnknownOutcome(p) && r.cutOff(p); { // otherwise the agent finds out by the error
-	case cut && a.call != nil && !r.ending.cancelled && r.onIndeterminate(a.call) != program.Ignore:
-		a.call.lost = append(a.call.lost, *r.aboutCall(p))
+	switch cut := p.hasUnknownOutcome() && r.ending.cutOff(p); { // otherwise the agent finds out by the error
+	case cut && a.call != nil && !r.ending.cancelled && a.call.onIndeterminate(r.o.Durable) != program.Ignore:
+		a.call.lost = append(a.call.lost, *r.o.aboutCall(p, &r.before))
 	case cut:
-		r.callUnknown(p.Path, p.Name, r.textOf(r.why(p)))
+		r.Report(r.o.callUnknown(p.Path, p.Name, r.o.stopText(r.ending.why(p))))
 	}
 	a.reply(r, p, agents.Reply{Err: err})
 }
 
 // reply gives an agent the result of a call.
 func (a *agent) reply(r *Run, p *pending, reply agents.Reply) {
-	p.stage, reply.Took, reply.Attempts = over, r.took(p), p.tries
+	p.stage, reply.Took, reply.Attempts = over, p.took(r.now), p.tries
 	r.leave(p)
 	a.jobs = slices.DeleteFunc(a.jobs, func(q *pending) bool { return q == p })
 	if len(p.use.Draws) > 0 || len(p.use.Tried) > 0 || p.use.Used != (journal.Amount{}) {

@@ -28,13 +28,13 @@ func (r *Run) possible(e *journal.Event) error {
 			return fmt.Errorf("there is no channel %q", what.Channel)
 		}
 	case journal.PauseOpened:
-		if what.Pause.ID == "" || r.PauseByID(what.Pause.ID) != nil {
+		if what.Pause.ID == "" || r.waits.pause(what.Pause.ID) != nil {
 			return fmt.Errorf("a pause %q cannot be opened", what.Pause.ID)
 		}
 	case journal.PauseAnswered:
-		return r.possibleAnswer(&what)
+		return possibleAnswer(&what, r.waits.pause(what.Pause) != nil, r.calls.generation)
 	case journal.Restarted:
-		if r.undo.restart == nil || what.Generation <= r.generation {
+		if r.undo.restart == nil || what.Generation <= r.calls.generation {
 			return fmt.Errorf("generation %d cannot begin", what.Generation)
 		}
 	case journal.StepDenied:
@@ -52,15 +52,15 @@ func (r *Run) possible(e *journal.Event) error {
 	return nil
 }
 
-// possibleAnswer is possible for the end of a pause.
-func (r *Run) possibleAnswer(what *journal.PauseAnswered) error {
+// possibleAnswer is possible for the end of a pause, which is pending or not, in a generation.
+func possibleAnswer(what *journal.PauseAnswered, pending bool, generation int) error {
 	switch {
-	case r.PauseByID(what.Pause) == nil:
+	case !pending:
 		return fmt.Errorf("no pause %q is pending", what.Pause)
 	case what.Next != resume.Answered && what.Next != resume.GoOn && what.Next != resume.Failed:
 		return fmt.Errorf("a pause does not end by %q", what.Next)
-	case what.Generation > 0 && what.Generation <= r.generation:
-		return fmt.Errorf("it begins generation %d in generation %d", what.Generation, r.generation)
+	case what.Generation > 0 && what.Generation <= generation:
+		return fmt.Errorf("it begins generation %d in generation %d", what.Generation, generation)
 	}
 	return nil
 }
@@ -91,12 +91,12 @@ func notOver(t *machine.Task) error {
 }
 
 // taskOf returns the task of an event, or nil if it has none. The task must be in a state that allows the event.
-func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
+func (p *leftOver) taskOf(e *journal.Event, m *machine.Machine) (*machine.Task, error) {
 	if !ofTask(e) {
 		return nil, nil
 	}
 	path := taskPath(e)
-	t := r.past.known[path]
+	t := p.known[path]
 	_, denied := e.What.(journal.StepDenied)
 	switch {
 	case t != nil:
@@ -113,28 +113,28 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 	ok := false
 	switch what := e.What.(type) {
 	case journal.StepDenied:
-		ok = waits && call == nil || call != nil && r.underWay(t) && !t.Entered()
+		ok = waits && call == nil || call != nil && underWay(t, m) && !t.Entered()
 	case journal.WaitOver:
 		ok = waits && call == nil
 	case journal.Said:
 		ok = waits && t.Node().Adapter == program.WaitSaid
 	case journal.CallFiles:
-		ok = r.underWay(t) && (call.Kind == program.ModelCall || call.Kind == program.AgentCall)
+		ok = underWay(t, m) && (call.Kind == program.ModelCall || call.Kind == program.AgentCall)
 	case journal.AgentEvents:
-		ok = r.underWay(t) && call.Kind == program.AgentCall
+		ok = underWay(t, m) && call.Kind == program.AgentCall
 	case journal.PauseOpened:
 		switch {
 		case t.AtBreakpoint():
 			ok = what.Agent == nil && what.Pause.Reason != journal.Indeterminate
 		case what.Agent != nil:
-			ok = r.underWay(t) && call.Kind == program.AgentCall
+			ok = underWay(t, m) && call.Kind == program.AgentCall
 		case call == nil:
 			ok = waits && what.Pause.Reason != journal.Indeterminate // it has no call
 		default:
-			ok = r.underWay(t)
+			ok = underWay(t, m)
 		}
 	default:
-		ok = r.underWay(t)
+		ok = underWay(t, m)
 	}
 	if !ok {
 		return nil, fmt.Errorf("step %q is %s: this cannot happen to it", path, t.Status())
@@ -143,4 +143,4 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 }
 
 // underWay reports whether the call of a task is in progress.
-func (r *Run) underWay(t *machine.Task) bool { return slices.Contains(r.m.Calls(), t) }
+func underWay(t *machine.Task, m *machine.Machine) bool { return slices.Contains(m.Calls(), t) }

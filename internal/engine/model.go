@@ -11,19 +11,18 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
-// prepareModel makes the request of a model step from its input, and finds the model.
-func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
+// prepareModel makes the request of a model step from its input, and finds the model. The result are the models
+// that may answer.
+func (o *Options) prepareModel(p *pending) (models []string, err error) {
 	fields, _ := p.Input.(map[string]any)
-	req := &runtime.Request{Run: r.o.ID, Step: p.Path, Model: p.Name, Schema: p.site.AnswerJSON}
+	req := &runtime.Request{Run: o.ID, Step: p.Path, Model: p.Name, Schema: p.site.AnswerJSON}
 	if name, ok := fields["model"].(string); ok {
 		req.Model = name
 	}
-	var err error
 	if req.Messages, err = messages(p, fields); err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	default:
 		return nil, badField(p, "max_tokens", "an integer", n)
 	}
-	about, ok := r.o.Adapters.Model(req.Model)
+	about, ok := o.Adapters.Model(req.Model)
 	if !ok {
 		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: %w", p.site.Pos,
 			agents.NoModel(req.Model, about.Missing))
@@ -54,17 +53,10 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 			p.site.Pos, req.Model, name)
 	}
 	req.Messages = withRepairs(req.Messages, p.Repairs)
-	p.Stream = about.Streams && r.o.Wants.Deltas
-	r.resolve(p, p.site.Retry, about.Retry)
+	p.Stream = about.Streams && o.Wants.Deltas
+	o.resolve(p, p.site.Retry, about.Retry)
 	p.Request, p.fallbacks = req, about.Fallbacks
-	if p.accounts, err = r.pricedAccounts(p.task, p.site.Pos, r.withFallbacks(req.Model)...); err != nil {
-		return nil, err
-	}
-	pause, err := r.reserve(p)
-	if err == nil {
-		r.draw(p)
-	}
-	return pause, err
+	return o.withFallbacks(req.Model), nil
 }
 
 func badField(p *pending, name, want string, got any) error {
@@ -140,8 +132,8 @@ func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
 }
 
 // modelData is the payload of a model's adapter.call, with the description of the model.
-func (r *Run) modelData(p *pending) trace.Data {
-	about, _ := r.o.Adapters.Model(p.Request.Model)
+func (o *Options) modelData(p *pending) trace.Data {
+	about, _ := o.Adapters.Model(p.Request.Model)
 	if !about.Described && p.Name == p.Request.Model {
 		return p.site.Event
 	}
@@ -167,10 +159,11 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		}
 	}
 	data = append(data, trace.Attr{Key: "usage", Value: agents.UsageData(resp.Usage.Clamped())})
-	r.tell(p, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
+	r.trace.tell(p, r.now, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data},
+		map[string]any{"text": resp.Text})
 	p.finish = resp.Finish
 	if err := unfit(p, resp); err != nil {
-		r.failed(p, err)
+		r.fail(p, nil, err)
 		return
 	}
 	answer, fault := any(map[string]any{"text": resp.Text}), ""
@@ -187,7 +180,7 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	}
 	turn := 1 + len(p.Repairs)/2
 	if turn > p.site.Repairs {
-		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+		r.fail(p, nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s",
 				p.site.Pos, p.Request.Model, turn, fault)})
 		return
@@ -200,16 +193,16 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	r.retry(p)
 }
 
-// answerCut adds the diagnostic about a model step whose answer was cut.
-func (r *Run) answerCut(path string, site *program.Call, what *journal.CallEnded) {
+// answerCut is the diagnostic about a model step whose answer was cut. Else there is none.
+func answerCut(path string, site *program.Call, what *journal.CallEnded) diagnostics.List {
 	if site.Kind != program.ModelCall || what.Finish != runtime.FinishLength ||
 		what.Failure != nil && what.Failure.Code == "model.empty" { // which says so
-		return
+		return nil
 	}
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
+	return diagnostics.List{{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
 		Code: diagnostics.CodeAnswerCut, Position: site.Pos, Step: path,
 		Message: fmt.Sprintf("the answer of model %q was cut: it hit its token limit",
-			what.Models.All().Model)})
+			what.Models.All().Model)}}
 }
 
 // unfit returns the error for a response that is not an answer; nil: it is one.
@@ -233,13 +226,8 @@ func noAnswer(p *pending, code, why string) error {
 		Err: fmt.Errorf("%s: model %q: %s", p.site.Pos, p.Request.Model, why)}
 }
 
-// draw counts a call of a model.
-func (r *Run) draw(p *pending) {
-	p.Calls++
-	n := r.drawCall(p.Request.Model)
-	p.Request.Call, p.Request.StepCall = n, p.Calls
-	p.use.Model, p.use.Draws = p.Request.Model, append(p.use.Draws, n)
-}
+// draws are the calls of models so far, by model.
+type draws map[string]*drawn
 
 // drawn are the calls of a model.
 type drawn struct {
@@ -247,10 +235,35 @@ type drawn struct {
 	free int    // where in made the first may be that was not
 }
 
-// drawCall numbers the calls of a model: each gets the lowest number, from 1, that no other call has. So a
-// call that a crash interrupted gets its number again.
-func (r *Run) drawCall(model string) int {
-	d := r.drawnOf(model)
+// draw counts a call of a model.
+func (s *draws) draw(p *pending) {
+	p.Calls++
+	n := s.of(p.Request.Model).next()
+	p.Request.Call, p.Request.StepCall = n, p.Calls
+	p.use.Model, p.use.Draws = p.Request.Model, append(p.use.Draws, n)
+}
+
+// mark notes recorded calls.
+func (s *draws) mark(model string, numbers ...int) {
+	for _, n := range numbers {
+		s.of(model).mark(n)
+	}
+}
+
+func (s *draws) of(model string) *drawn {
+	d := (*s)[model]
+	if d == nil {
+		if d = new(drawn); *s == nil {
+			*s = draws{}
+		}
+		(*s)[model] = d
+	}
+	return d
+}
+
+// next numbers a call of a model: each gets the lowest number, from 1, that no other call has. So a call that a crash
+// interrupted gets its number again.
+func (d *drawn) next() int {
 	for d.free < len(d.made) && d.made[d.free] {
 		d.free++
 	}
@@ -261,26 +274,14 @@ func (r *Run) drawCall(model string) int {
 	return d.free + 1
 }
 
-// markDrawn notes a recorded call. It ignores a number that no run reaches, because it would need much memory.
-func (r *Run) markDrawn(model string, n int) {
+// mark notes a recorded call. It ignores a number that no run reaches, because it would need much memory.
+func (d *drawn) mark(n int) {
 	const most = 1 << 24
 	if n < 1 || n > most {
 		return
 	}
-	d := r.drawnOf(model)
 	for len(d.made) < n {
 		d.made = append(d.made, false)
 	}
 	d.made[n-1] = true
-}
-
-func (r *Run) drawnOf(model string) *drawn {
-	d := r.drawn[model]
-	if d == nil {
-		if d = new(drawn); r.drawn == nil {
-			r.drawn = map[string]*drawn{}
-		}
-		r.drawn[model] = d
-	}
-	return d
 }

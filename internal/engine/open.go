@@ -10,10 +10,10 @@ import (
 // NoteOpen records the calls that have been in progress for so long, unless the journal has that they began. next is
 // how long the others need to get there; 0: there are none.
 func (r *Run) NoteOpen(long time.Duration) (noted bool, next time.Duration) {
-	if !r.durable() || r.ending.cancelled {
+	if !r.unsaved.durable || r.ending.cancelled {
 		return false, 0
 	}
-	for _, p := range r.waiting() {
+	for _, p := range waiting(r.m) {
 		if p.known {
 			continue
 		}
@@ -24,7 +24,7 @@ func (r *Run) NoteOpen(long time.Duration) (noted bool, next time.Duration) {
 			continue
 		}
 		p.known, noted = true, true
-		r.Note(r.path(p.task), journal.CallOpen{Kind: string(p.Kind), Name: p.adapter(), For: r.took(p)})
+		r.Note(r.trace.path(p.task), journal.CallOpen{Kind: string(p.Kind), Name: p.adapter(), For: p.took(r.now)})
 	}
 	return noted, next
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
@@ -67,7 +68,7 @@ func (r *Run) Pauses() []*Pause {
 		return cmp.Or(cmp.Compare(place[a.task], place[b.task]), slices.Compare(a.callsInAgent(), b.callsInAgent()))
 	})
 	for _, p := range r.waits.pauses {
-		if p.Reason == journal.Indeterminate && !r.mayRetry(p.task) {
+		if p.Reason == journal.Indeterminate && !r.ending.mayRetry(p.task) {
 			p.Decisions = slices.DeleteFunc(slices.Clone(p.Decisions), func(d string) bool { return d == "retry" })
 		}
 	}
@@ -76,7 +77,7 @@ func (r *Run) Pauses() []*Pause {
 
 // Refuses returns the error if an answer to a pending pause is no longer useful; nil: it is.
 func (r *Run) Refuses(p *Pause, answer any) error {
-	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || r.mayRetry(p.task) {
+	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || r.ending.mayRetry(p.task) {
 		return nil
 	}
 	return misfit(p, fmt.Errorf("\"retry\" is not possible, as the run does not continue\n  hint: it is "+
@@ -90,8 +91,10 @@ func misfit(p *Pause, why error) error {
 }
 
 // PauseByID returns a pending pause; nil: none has that id.
-func (r *Run) PauseByID(id string) *Pause {
-	w := &r.waits
+func (r *Run) PauseByID(id string) *Pause { return r.waits.pause(id) }
+
+// pause returns a pending pause; nil: none has that id.
+func (w *waits) pause(id string) *Pause {
 	if w.byID == nil {
 		w.byID = make(map[string]*Pause, len(w.pauses))
 		for _, p := range w.pauses {
@@ -122,11 +125,15 @@ func (r *Run) openWait(c machine.Command) {
 		return // the task has ended meanwhile
 	}
 	if t.AtBreakpoint() {
-		r.openBreak(t)
+		r.pause(t, journal.PauseOpened{Pause: pauseBefore(t, r.o.Redact)})
 		return
 	}
 	if t.Node().Kind == machine.Receive {
-		r.openReceive(t)
+		if p, near := pauseToReceive(t, r.now, r.o.Limits.InlineWait); near {
+			r.m.Keep(t)
+		} else {
+			r.pause(t, journal.PauseOpened{Pause: p})
+		}
 		return
 	}
 	if t.Node().Adapter == program.WaitSaid {
@@ -140,7 +147,7 @@ func (r *Run) openWait(c machine.Command) {
 	}
 	if left := p.RetryAt.Sub(r.now); !p.RetryAt.IsZero() && (left <= r.o.Limits.InlineWait || !r.o.Kept) {
 		r.m.Keep(t)
-		r.arm(left, func() { r.waitOver(t) })
+		r.todo.arm(left, due{wait: t})
 		return
 	}
 	r.pause(t, journal.PauseOpened{Pause: p})
@@ -149,24 +156,17 @@ func (r *Run) openWait(c machine.Command) {
 // refuseWait ends the waiting of a task for which no pause can be opened.
 func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
 	if t.Node().Kind == machine.Call { // it waits already
-		r.record(t, r.path(t), journal.CallEnded{Failure: failure})
+		r.record(t, r.trace.path(t), journal.CallEnded{Failure: failure})
 		return
 	}
-	r.begun(t)
-	r.record(t, r.path(t), journal.WaitOver{Failure: failure})
-}
-
-// waitOver ends a short wait without a pause.
-func (r *Run) waitOver(t *machine.Task) {
-	if t.Status() == machine.Waiting && !r.ending.cancelled {
-		r.record(t, t.Path(), journal.WaitOver{})
-	}
+	r.trace.begun(t, r.now)
+	r.record(t, r.trace.path(t), journal.WaitOver{Failure: failure})
 }
 
 // suspend opens the pause that a call asked for.
 func (r *Run) suspend(p *pending, pause *resume.Pause) {
 	t := p.task
-	r.unuse(p)
+	p.unuse()
 	if pause.Reason != journal.Indeterminate && !r.m.CanWait(t) { // it was told to stop meanwhile
 		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use.Some()}
 		if r.ending.cancelled {
@@ -181,8 +181,8 @@ func (r *Run) suspend(p *pending, pause *resume.Pause) {
 
 // pause gives a pause its identity, records it and announces it.
 func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
-	path := r.path(t)
-	what.Pause.ID = pauseID(path, r.waits.opened[path]+1)
+	path := r.trace.path(t)
+	what.Pause.ID = r.waits.idOfNext(path)
 	if err := r.openPause(t, path, r.m.Decided(), what); err != nil {
 		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 	}
@@ -221,83 +221,89 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 	if err != nil {
 		return err
 	}
-	r.recordAll(t, []journal.Event{e})
+	r.noteEvent(e)
+	r.takeIn(t, &e)
 	opened := r.waits.pauses[len(r.waits.pauses)-1]
-	if r.answerFromBefore(opened) {
+	approves := r.agents.approves(opened)
+	k, answered, changed := r.before.answerTo(opened, approves != nil)
+	if changed {
+		r.Report(questionChanged(opened.Step, k.Answer))
+	}
+	if answered {
+		e := r.moment().ends(opened, k.Next, k.Answer)
+		what := e.What.(journal.PauseAnswered)
+		what.Kept = true
+		e.What = what
+		r.TakeNow([]journal.Event{e})
 		return nil
 	}
-	if agents.Covered(r.approves(opened), r.grants) {
+	if agents.Covered(approves, r.grants) {
 		r.answerGranted()
 		return nil
 	}
-	r.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
-	r.watchPause(opened)
-	r.ask(Command{Op: Announce, Detail: &Detail{Pause: opened}})
+	r.trace.emit(t, r.now, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
+	r.todo.watch(opened, r.now)
+	r.todo.ask(Command{Op: Announce, Detail: &Detail{Pause: opened}})
 	return nil
-}
-
-// watchPause arms the timer for what is due while the run continues.
-func (r *Run) watchPause(p *Pause) {
-	due := p.ExpiresAt
-	if due.IsZero() || !p.RetryAt.IsZero() && p.RetryAt.Before(due) {
-		due = p.RetryAt
-	}
-	if !due.IsZero() {
-		p.timer = r.arm(due.Sub(r.now), func() {
-			if !r.ending.cancelled {
-				r.goOn(p)
-			}
-		})
-	}
 }
 
 // goOn ends a pause because of the time, if it is due.
 func (r *Run) goOn(p *Pause) {
-	if r.PauseByID(p.ID) != p { // it is over
+	if r.waits.pause(p.ID) != p { // it is over
 		return
 	}
 	next, answer := p.Due(r.now)
 	if next == resume.Wait { // timers are not exact
-		r.watchPause(p)
+		r.todo.watch(p, r.now)
 		return
 	}
-	r.recordAll(nil, r.endOf(p, next, answer))
+	r.TakeNow(r.waits.endOf(p, r.moment().ends(p, next, answer), r.undo.wasUndone, r.calls.generation))
 }
 
 // endOf are the events of the end of a pause. In a run that was rolled back the answer restarts the run.
-func (r *Run) endOf(p *Pause, next resume.Next, answer any) []journal.Event {
-	e := r.answeredNow(p, next, answer)
-	if !r.undo.wasUndone {
+func (w *waits) endOf(p *Pause, e journal.Event, undone bool, generation int) []journal.Event {
+	if !undone {
 		return []journal.Event{e}
 	}
-	return r.beginsAgain(p, e)
+	return w.beginAgain(p, e, generation+1)
 }
 
-// answeredNow is the end of a pause, now.
-func (r *Run) answeredNow(p *Pause, next resume.Next, answer any) journal.Event {
+// moment is when something happens: after how many decisions of the machine.
+type moment struct {
+	at    time.Time
+	after int64
+}
+
+// moment returns the present one.
+func (r *Run) moment() moment { return moment{r.now, r.m.Decided()} }
+
+// ends is the end of a pause.
+func (m moment) ends(p *Pause, next resume.Next, answer any) journal.Event {
 	what := journal.PauseAnswered{Pause: p.ID, Next: next}
 	if next == resume.Answered {
 		what.Answer = answer
 	}
-	return journal.Event{At: r.now, Path: p.Step, After: r.m.Decided(), What: what}
+	return journal.Event{At: m.at, Path: p.Step, After: m.after, What: what}
 }
 
 // Answer returns the events of an answer to a pending pause. An approval for the run also ends the other pauses that
 // it covers. Take applies the events, once they are in the store.
 func (r *Run) Answer(p *Pause, answer any) []journal.Event {
-	events := r.endOf(p, resume.Answered, answer)
-	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
-		events = append(events, r.covered(r.grantsWith(r.approves(p)), p)...)
+	e := r.moment().ends(p, resume.Answered, answer)
+	events := r.waits.endOf(p, e, r.undo.wasUndone, r.calls.generation)
+	if grants := r.grants.with(r.agents.approves(p)); !r.undo.wasUndone && agents.ApprovedForRun(answer) &&
+		len(grants) > 0 {
+		events = append(events, grants.cover(r.Pauses(), p, r.agents, r.moment())...)
 	}
-	return r.actBy(events)
+	return r.unsaved.signs(events)
 }
 
-// actBy adds to the events of an act who acted, and to the first one the signal that they carry out.
-func (r *Run) actBy(events []journal.Event) []journal.Event {
-	events[0].Signal = r.unsaved.signal
+// signs adds to the events of an act who acted, and to the first one the signal that they carry out.
+func (a actor) signs(events []journal.Event) []journal.Event {
+	events[0].Signal = a.signal
 	for i := range events {
 		if _, closed := events[i].What.(journal.PauseClosed); !closed {
-			events[i].By = r.unsaved.by
+			events[i].By = a.by
 		}
 	}
 	return events
@@ -306,12 +312,21 @@ func (r *Run) actBy(events []journal.Event) []journal.Event {
 // answer resumes a task whose pause is over.
 func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	r.waits.drop(p)
-	r.disarm(p.timer)
+	r.todo.disarm(p.timer)
 	t := p.task
 	switch {
 	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
 	case p.inAgent != "":
-		r.answerAgent(p, next, answer)
+		a, refused := r.agents.of(t), (*machine.Failure)(nil)
+		if next == resume.Answered && asksForMore(p) {
+			refused = r.budget.raise(p, answer)
+		}
+		switch f, continues := a.answer(p, next, answer, refused); {
+		case continues:
+			r.m.Again(t)
+		case f != nil:
+			r.answerTask(t, nil, f)
+		}
 	case t.AtBreakpoint():
 		r.m.Continue(t)
 		delete(r.past.known, t.Path()) // it has not begun
@@ -320,15 +335,22 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:
 		r.answerTask(t, answer, nil)
 	case p.Reason == journal.Indeterminate:
-		r.decideCall(t, answer)
+		output, failure, over := settledBy(t.Node().Adapter.(*program.Call), answer)
+		if !over {
+			r.m.Again(t)
+			return
+		}
+		r.budget.countTools(t, &journal.CallEnded{Failure: failure}) // it was made
+		r.answerTask(t, output, failure)
 	case next == resume.Answered && asksForMore(p):
-		r.decideMore(p, answer)
+		if f := r.budget.raise(p, answer); f != nil {
+			r.answerTask(t, nil, f)
+			return
+		}
+		r.m.Again(t)
 	default:
 		if next == resume.Answered {
-			if r.waits.answers == nil {
-				r.waits.answers = map[*machine.Task]resume.Reply{}
-			}
-			r.waits.answers[t] = resume.Reply{To: p.Reason, Answer: answer}
+			r.waits.reply(t, resume.Reply{To: p.Reason, Answer: answer})
 		}
 		r.m.Again(t)
 	}
@@ -352,53 +374,64 @@ func (r *Run) closePauses(t *machine.Task) {
 			continue
 		}
 		r.waits.drop(p)
-		r.disarm(p.timer)
-		r.unasked(p)
+		r.todo.disarm(p.timer)
+		r.Report(r.o.unasked(p)...)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
 		}
 	}
 }
 
-// decideCall resumes a call whose outcome was unknown.
-func (r *Run) decideCall(t *machine.Task, answer any) {
-	output, failure, over := settledBy(t.Node().Adapter.(*program.Call), answer)
-	if !over {
-		r.m.Again(t)
-		return
-	}
-	r.countTools(t, &journal.CallEnded{Failure: failure}) // it was made
-	r.answerTask(t, output, failure)
-}
-
 // answerTask ends the waiting of a task.
 func (r *Run) answerTask(t *machine.Task, output any, failure *machine.Failure) {
-	r.begun(t)
+	if !r.past.replaying {
+		r.trace.begun(t, r.now)
+	}
 	r.m.Answer(t, output, failure)
 }
 
-// begun adds the start of a step to the trace of this execution if the step waited in an earlier one.
-func (r *Run) begun(t *machine.Task) {
-	if t.First == 0 && !r.past.replaying {
-		r.emit(t, trace.StepStart, t.Path(), nil, nil)
-	}
-}
-
 // keep keeps the progress of a call that pauses.
-func (r *Run) keep(t *machine.Task, p journal.Progress) {
-	delete(r.waits.progress, t)
+func (w *waits) keep(t *machine.Task, p journal.Progress) {
+	delete(w.progress, t)
 	if p.Any() {
-		if r.waits.progress == nil {
-			r.waits.progress = map[*machine.Task]journal.Progress{}
+		if w.progress == nil {
+			w.progress = map[*machine.Task]journal.Progress{}
 		}
-		r.waits.progress[t] = p
+		w.progress[t] = p
 	}
 }
 
-// questionChanged reports that an answer is not used because the question has changed.
-func (r *Run) questionChanged(step string, answer any) {
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
+// reply keeps an answer for the call of a task that asked.
+func (w *waits) reply(t *machine.Task, answer resume.Reply) {
+	if w.answers == nil {
+		w.answers = map[*machine.Task]resume.Reply{}
+	}
+	w.answers[t] = answer
+}
+
+// count counts a pause that opens at a path.
+func (w *waits) count(path string) {
+	if w.opened == nil {
+		w.opened = map[string]int{}
+	}
+	w.opened[path]++
+}
+
+// idOfNext is the id of the next pause at a path.
+func (w *waits) idOfNext(path string) string { return pauseID(path, w.opened[path]+1) }
+
+// byTask returns a pending pause of a task; nil: it has none.
+func (w *waits) byTask(t *machine.Task) *Pause {
+	if i := slices.IndexFunc(w.pauses, func(p *Pause) bool { return p.task == t }); i >= 0 {
+		return w.pauses[i]
+	}
+	return nil
+}
+
+// questionChanged says that an answer is not used because the question has changed.
+func questionChanged(step string, answer any) diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
 		Code: diagnostics.CodeQuestionChanged, Step: step,
 		Message: fmt.Sprintf("step %q asks something other than what was answered, and asks again",
-			step), Data: map[string]any{"answer": answer}})
+			step), Data: map[string]any{"answer": answer}}
 }

@@ -44,9 +44,9 @@ type begunCall struct {
 func (r *Run) Resume(inputs map[string]any, was *past.Past, ended, undo bool) error {
 	events, from := was.Events, was.Definition.From
 	begun, own := r.now, r.o.Limits
-	r.recallTools(was.Tools)
+	r.tools.recall(was.Tools)
 	r.prepare(inputs)
-	r.recallSpent(was.Before())
+	r.budget.recall(was.Before())
 	r.past.there, r.past.replaying = true, true
 	r.clock = past.Clock{Since: events[from].At}
 	for i := range from { // a new definition comes after the execution that brings it
@@ -87,7 +87,8 @@ func (r *Run) Apply(e *journal.Event) error {
 		return err
 	}
 	if what, ok := e.What.(journal.Redefined); ok {
-		r.begunAnew(&what)
+		r.calls.redefine(&what)
+		r.before.Redefined(&what)
 	}
 	parallel := r.m.MaxParallel()
 	if _, ok := e.What.(journal.Execution); ok { // it has handed out what was decided
@@ -99,7 +100,7 @@ func (r *Run) Apply(e *journal.Event) error {
 			return err
 		}
 	}
-	t, err := r.taskOf(e)
+	t, err := r.past.taskOf(e, r.m)
 	if err != nil {
 		r.m.SetMaxParallel(parallel)
 		return err
@@ -108,7 +109,14 @@ func (r *Run) Apply(e *journal.Event) error {
 	r.clock.Read(e)
 	r.now = e.At
 	r.m.Tell(e.At)
-	return r.applyAgain(t, e)
+	if what, ok := e.What.(journal.TimerDue); ok {
+		i := r.past.timer(e.Path, what.Timer)
+		if i < 0 {
+			return nil // it was disarmed at that moment
+		}
+		t = r.past.takeArmed(i)
+	}
+	return r.apply(t, e)
 }
 
 // advance lets the machine make n decisions in all.
@@ -123,25 +131,11 @@ func (r *Run) advance(n int64) error {
 	return nil
 }
 
-// applyAgain is apply for an event of an earlier execution.
-func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
-	if what, ok := e.What.(journal.TimerDue); ok {
-		i := slices.IndexFunc(r.past.armed,
-			func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
-		if i < 0 {
-			return nil // it was disarmed at that moment
-		}
-		t = r.past.armed[i].Task
-		r.past.armed = slices.Delete(r.past.armed, i, i+1)
-	}
-	return r.apply(t, e)
-}
-
 // recall reads who executes the run from an event on. The machine gets the breakpoints, as many slots as the run had
 // from then on, and the limits, because its decisions depend on them. Journals of earlier versions do not have them;
 // then they must be unchanged.
 func (r *Run) recall(e *journal.Event) {
-	r.servesFrom(e)
+	r.serve(e)
 	if what, ok := e.What.(journal.Breakpoints); ok {
 		r.breakpoints = what.Steps
 	}
@@ -176,14 +170,14 @@ func (r *Run) replayed(c machine.Command) {
 	switch c.Op {
 	case machine.Began:
 		p.knows(c.Task)
-		r.beginTime(c.Task)
+		r.budget.begin(c.Task, r.clock.At(r.now))
 	case machine.Skipped:
 		r.closePauses(c.Task)
-		r.settled(c.Task) // it may have waited at a breakpoint, and never have opened a pause
+		r.past.settled(c.Task) // it may have waited at a breakpoint, and never have opened a pause
 	case machine.Ended:
 		r.closePauses(c.Task)
 		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have opened a pause
-			r.settled(c.Task)
+			r.past.settled(c.Task)
 		}
 		p.again = append(p.again, c.Task)
 	case machine.Start, machine.Open:
@@ -195,7 +189,7 @@ func (r *Run) replayed(c machine.Command) {
 	case machine.Stop:
 		p.halted = append(p.halted, c.Task)
 	case machine.Arm:
-		c.Wait += r.timeOf(c.Task)
+		c.Wait += timeOf(c.Task, r.clock.At(r.now), r.now.Sub(r.o.Now))
 		p.armed = append(p.armed, c)
 	case machine.Disarm:
 		p.armed = slices.DeleteFunc(p.armed,
@@ -213,31 +207,31 @@ func (p *leftOver) knows(t *machine.Task) {
 
 // timeOf is the time from which the timers of a task count when the run is resumed. A step that waits for a value
 // also waits while the run is not executed. A repeated call has its whole time again. The run's own time is
-// subtracted when its timer starts.
-func (r *Run) timeOf(t *machine.Task) time.Duration {
+// subtracted when its timer starts. worked is the run's clock, resumed how long this execution is.
+func timeOf(t *machine.Task, worked, resumed time.Duration) time.Duration {
 	switch n := t.Node(); {
 	case t.IsFinally():
 	case n == nil || n.Kind == machine.Call:
 		return 0
 	case n.Kind == machine.Receive:
-		return r.now.Sub(r.o.Now)
+		return resumed
 	}
-	return r.clock.At(r.now)
+	return worked
 }
 
 // TellReplayed emits the events of steps that are not repeated.
 func (r *Run) TellReplayed() {
 	for _, t := range r.past.again {
-		r.emit(t, trace.StepReplayed, t.Path(), nil, nil)
+		r.trace.emit(t, r.now, trace.StepReplayed, t.Path(), nil, nil)
 	}
 	r.past.again = nil
 }
 
 // settled notes that a task is no longer in progress.
-func (r *Run) settled(t *machine.Task) {
-	r.past.pending = slices.DeleteFunc(r.past.pending, func(c machine.Command) bool { return c.Task == t })
-	delete(r.past.unsure, t)
-	delete(r.past.begun, t)
+func (p *leftOver) settled(t *machine.Task) {
+	p.pending = slices.DeleteFunc(p.pending, func(c machine.Command) bool { return c.Task == t })
+	delete(p.unsure, t)
+	delete(p.begun, t)
 }
 
 // GoLive turns the state from a journal into a live one: what was in progress is done again.
@@ -252,14 +246,14 @@ func (r *Run) GoLive() {
 	}
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Running && t.First == 0 {
-			r.emit(t, trace.StepStart, t.Path(), nil, t.Size())
+			r.trace.emit(t, r.now, trace.StepStart, t.Path(), nil, t.Size())
 		}
 	}, func(*machine.Task) {})
 	p := &r.past
 	p.pending = slices.DeleteFunc(p.pending, // a task that waits for a slot starts again, as steps inside it have ended
 		func(c machine.Command) bool { return c.Op == machine.Start && c.Task.Queued() })
 	for i, a := range p.armed {
-		p.armed[i].Wait -= r.timeOf(a.Task)
+		p.armed[i].Wait -= timeOf(a.Task, r.clock.At(r.now), r.now.Sub(r.o.Now))
 	}
 	p.pending, p.armed = slices.Concat(p.armed, p.pending), nil
 	for _, t := range p.halted { // calls that were told to stop are not repeated
@@ -286,13 +280,13 @@ func (r *Run) stoppedBefore(c machine.Command) {
 // interrupted returns a call that was in progress when its process died, and whether its outcome is unknown.
 func (r *Run) interrupted(c machine.Command) (p *pending, unknown bool) {
 	t := c.Task
-	p = r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.path(t))
+	p = r.calls.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t), r.now)
 	p.Input = c.Input
 	switch was, begun := r.past.unsure[t]; {
 	case p.Kind == program.AgentCall:
-		unknown = r.leftOpen(p)
+		unknown = r.prepareAgent(p) == nil && p.agent.leftOpen(p, &r.o, r.calls.generation)
 	case begun && p.Kind == program.ToolCall:
-		unknown = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable()
+		unknown = r.o.prepareTool(p, &r.tools) != nil || !p.begunAs(was.Effect).repeatable()
 		p.made = was.made
 	}
 	return p, unknown
@@ -317,13 +311,13 @@ func (p *leftOver) begin(t *machine.Task, call begunCall) {
 const maxDeaths = 5
 
 // poisonous is the error of a call that is not repeated because it may be what ends the process; nil: it is made.
-func (r *Run) poisonous(p *pending) error {
-	if r.past.begun[p.task] < maxDeaths || r.past.unsure[p.task].Ordinal != p.Ordinal {
+func (p *leftOver) poisonous(c *pending) error {
+	if p.begun[c.task] < maxDeaths || p.unsure[c.task].Ordinal != c.Ordinal {
 		return nil
 	}
 	return &runtime.Error{Category: runtime.CategoryTool, Code: "step.poison",
 		Err: fmt.Errorf("%s: tool %q was called %d times, and each time the process ended before it did",
-			p.site.Pos, p.Name, maxDeaths)}
+			c.site.Pos, c.Name, maxDeaths)}
 }
 
 // goOnDue ends the pauses that are due.
@@ -331,4 +325,17 @@ func (r *Run) goOnDue() {
 	for _, p := range slices.Clone(r.waits.pauses) {
 		r.goOn(p)
 	}
+}
+
+// timer finds the timer of a task in armed; -1: it is not armed.
+func (p *leftOver) timer(path string, timer machine.Timer) int {
+	return slices.IndexFunc(p.armed,
+		func(a machine.Command) bool { return a.Task.Path() == path && a.Timer == timer })
+}
+
+// takeArmed removes a timer from armed, and returns its task.
+func (p *leftOver) takeArmed(i int) *machine.Task {
+	t := p.armed[i].Task
+	p.armed = slices.Delete(p.armed, i, i+1)
+	return t
 }

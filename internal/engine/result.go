@@ -18,7 +18,7 @@ func (r *Run) Result() *machine.Result { return r.m.Result() }
 
 // Err is the error that a run ends with; nil: none.
 func (r *Run) Err() error {
-	if reason := r.cancelledForGood(); reason != nil && (r.ending.fixed == nil || !r.Cancelled()) {
+	if reason := r.ending.cancelledForGood(); reason != nil && (r.ending.fixed == nil || !r.Cancelled()) {
 		return cancelledForGood(*reason)
 	}
 	f := r.m.Result().Failure
@@ -89,7 +89,7 @@ func (r *Run) Diagnostics(events []trace.Event) (list diagnostics.List) {
 				Hint: hint, Step: f.Path})
 		}
 	}
-	list = append(list, r.failedFinally()...)
+	list = append(list, failedFinally(r.m)...)
 	if len(r.found) == 0 {
 		return list
 	}

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/past"
@@ -75,11 +73,10 @@ type Run struct {
 
 	past   leftOver // what the journal left in progress
 	calls  calls    // in progress
-	timers timers   // that are armed
 	waits  waits    // of tasks
-	agents map[*machine.Task]*agent
+	agents agentsOf
 	budget budget
-	drawn  map[string]*drawn // by model
+	drawn  draws
 	undo   undoing
 
 	generations
@@ -87,37 +84,24 @@ type Run struct {
 
 // generations are the starts of a run from its first step.
 type generations struct {
-	generation int       // the number of generations so far
-	began      time.Time // the first one
-	by         string    // see By
-	before     Answers   // of earlier generations
-	sent       []sent    // values from outside that later generations have from the start
-	grants     []string  // approvals for the run, sorted; later generations keep them
+	began time.Time // the first one
+	people
+	before Answers // of earlier generations
+	sent   []sent  // values from outside that later generations have from the start
+	grants grants  // later generations keep them
 
-	breakpoints []string // see Beginning
-
-	seen, changed map[string]string // the fingerprints of tools as they were first seen, and how some have changed
+	breakpoints breakpoints // see Beginning
+	tools       tools
 }
 
 // unsaved is what must be recorded.
 type unsaved struct {
-	events []journal.Event
-	urgent bool     // an event must be in the store before any further call
-	actor           // who acts from now on
-	notes  notes    // that agents are to record
-	spoken []spoken // what is shown when it is in the store
-}
-
-// todo is what Next returns before it asks the machine.
-type todo struct {
-	commands []Command
-	at       int               // index of the next command
-	held     machine.Command   // waits for the time
-	ticking  bool              // held is set
-	over     bool              // the execution is over
-	hold     bool              // no more calls start
-	drains   bool              // and the execution ends when none is in progress
-	kept     []machine.Command // calls that did not start because of hold
+	events  []journal.Event
+	durable bool     // events are recorded before they take effect
+	urgent  bool     // an event must be in the store before any further call
+	actor            // who acts from now on
+	notes   notes    // that agents are to record
+	spoken  []spoken // what is shown when it is in the store
 }
 
 // ending is why a run ends early.
@@ -131,6 +115,40 @@ type ending struct {
 	fixed       *journal.FinallyBegun // how the run ends, of one that only runs its finally; nil: it does more
 }
 
+// stopAll ends the run early, once.
+func (e *ending) stopAll(m *machine.Machine, cause error) {
+	if !e.cancelled {
+		e.cancelled, e.cancelledAt = true, m.Decided()
+		m.Cancel(cause)
+	}
+}
+
+// decided is a machine's count of decisions for a record. Decisions while the run is being cancelled do not count: the
+// execution that resumes the run makes them again.
+func (e *ending) decided(m *machine.Machine) int64 {
+	if e.cancelled {
+		return e.cancelledAt
+	}
+	return m.Decided()
+}
+
+// people are whom the run serves.
+type people struct {
+	by string // see By
+}
+
+// serve notes whom the run serves from an event on.
+func (s *people) serve(e *journal.Event) {
+	switch what := e.What.(type) {
+	case journal.Begun:
+		s.by = e.By
+	case journal.PauseAnswered:
+		if what.Next == resume.Answered {
+			s.by = cmp.Or(e.By, s.by)
+		}
+	}
+}
+
 // actor is who acts on a run.
 type actor struct {
 	by     string // as the host names them; "": not known
@@ -140,7 +158,8 @@ type actor struct {
 // New makes a run without state: call Begin or Resume next.
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: past.Clock{Since: o.Now}}
-	r.generation, r.budget.host, r.unsaved.by = 1, hostLimits(o.Budget), o.By
+	r.calls.generation, r.budget, r.unsaved.by = 1, newBudget(p, &r.o), o.By
+	r.trace.live, r.unsaved.durable, r.tools.now = o.Shown, o.Durable, o.Tools
 	return r
 }
 
@@ -168,65 +187,13 @@ func (r *Run) Record(inputs map[string]any, unknown []journal.UnknownCall) {
 // By returns who started the run, or gave the last answer whose giver is known; "": nobody is known.
 func (r *Run) By() string { return r.by }
 
-// servesFrom notes whom the run serves from an event on.
-func (r *Run) servesFrom(e *journal.Event) {
-	switch what := e.What.(type) {
-	case journal.Begun:
-		r.by = e.By
-	case journal.PauseAnswered:
-		if what.Next == resume.Answered {
-			r.by = cmp.Or(e.By, r.by)
-		}
-	}
-}
-
 // noteExecution records that this process begins to execute the run. Nothing else that it does is recorded before.
 func (r *Run) noteExecution() {
 	r.past.owner = r.o.Owner
-	seen := r.seeTools()
+	seen := r.tools.see()
 	r.noteEvent(journal.Event{At: r.now, By: r.unsaved.by, Signal: r.unsaved.signal,
 		What: journal.Execution{Owner: r.o.Owner, Worked: r.clock.At(r.now), Parallel: r.o.Parallel,
 			Limits: limitsOf(r.o.Limits), Tools: seen}})
-}
-
-// seeTools notes the tools that may change, and that the run has not seen before, and returns their fingerprints.
-func (r *Run) seeTools() map[string]string {
-	fresh := map[string]string{}
-	for _, name := range value.SortedKeys(r.o.Tools) {
-		spec := r.o.Tools[name]
-		if was, known := r.seen[name]; !known {
-			fresh[name] = spec.Fingerprint()
-		} else if what := spec.Since(was); what != "" {
-			if r.changed == nil {
-				r.changed = map[string]string{}
-			}
-			r.changed[name] = what
-		}
-	}
-	r.recallTools(fresh)
-	return fresh
-}
-
-// recallTools notes tools as they were first seen.
-func (r *Run) recallTools(tools map[string]string) {
-	if r.seen == nil && len(tools) > 0 {
-		r.seen = map[string]string{}
-	}
-	for _, name := range value.SortedKeys(tools) {
-		if _, known := r.seen[name]; !known {
-			r.seen[name] = tools[name]
-		}
-	}
-}
-
-// unchanged is the error for a tool that is not the one that the run first saw; nil: it is.
-func (r *Run) unchanged(tool string) error {
-	what := r.changed[tool]
-	if what == "" {
-		return nil
-	}
-	return &runtime.Error{Category: runtime.CategoryTool, Code: "mcp.changed",
-		Err: errors.New(agents.Changed(tool, what))}
 }
 
 // limitsOf are the limits that a journal has.
@@ -256,7 +223,7 @@ func (r *Run) prepare(inputs map[string]any) {
 
 // newMachine makes the machine of a generation.
 func (r *Run) newMachine(parallel int) *machine.Machine {
-	wall, name := r.wallTime()
+	wall, name := r.budget.wallTime()
 	return machine.New(r.program.Graph, r.inputs, machine.Options{
 		MaxParallel: parallel, MaxItems: r.o.Limits.MaxItems, WallTime: wall, WallTimeName: name,
 		Grace:    r.o.Limits.Grace,
@@ -267,7 +234,8 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version,
 				"started_at": r.began.UTC().Format(time.RFC3339)}
 		},
-		Told: r.toldOf, Denies: r.denies, Breaks: r.breaks,
+		Told: func(t *machine.Task, what string) any { return r.budget.told(t, what, r.agents) }, Denies: r.denies,
+		Breaks: func(t *machine.Task) bool { return r.breakpoints.before(t) },
 	})
 }
 
@@ -281,7 +249,7 @@ func (r *Run) Unsaved() []journal.Event { return r.unsaved.events }
 func (r *Run) Saved() {
 	clear(r.unsaved.events)
 	r.unsaved.events, r.unsaved.urgent = r.unsaved.events[:0], false
-	r.showSpoken()
+	r.trace.said(r.unsaved.takeSpoken(), r.now)
 	r.resumeAgents(nil)
 }
 
@@ -295,11 +263,8 @@ func (r *Run) Flying() []*Call {
 }
 
 // Note records something that the driver did: a token that it minted, or the end of the execution.
-func (r *Run) Note(path string, what journal.What) { r.noteAfter(r.m.Decided(), path, what) }
-
-// noteAfter records an event that happened now, after so many decisions of the machine.
-func (r *Run) noteAfter(n int64, path string, what journal.What) {
-	r.noteEvent(journal.Event{At: r.now, Path: path, After: n, What: what})
+func (r *Run) Note(path string, what journal.What) {
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: r.m.Decided(), What: what})
 }
 
 // noteEvent records an event.
@@ -308,46 +273,26 @@ func (r *Run) noteEvent(e journal.Event) {
 	r.unsaved.events = append(r.unsaved.events, e)
 }
 
-// decided is the machine's count of decisions for a record. Decisions while the run is being cancelled do not
-// count: the execution that resumes the run makes them again.
-func (r *Run) decided() int64 {
-	if r.ending.cancelled {
-		return r.ending.cancelledAt
-	}
-	return r.m.Decided()
-}
-
-// durable reports whether events are recorded before they take effect.
-func (r *Run) durable() bool { return r.o.Durable && !r.ending.broken }
-
 // Report adds a diagnostic.
 func (r *Run) Report(found ...diagnostics.Diagnostic) { r.found = append(r.found, found...) }
 
 // Cancel says that the run's context has ended: err is its error, cause why.
 func (r *Run) Cancel(err, cause error) {
 	r.ending.cut, r.ending.cause = err, cause
-	if !r.ending.cancelled {
-		r.stopAll(CancelCause(cause))
+	r.ending.stopAll(r.m, CancelCause(cause))
+	for _, a := range r.agents.working() {
+		r.stopAgent(a, err, cause)
 	}
-	r.stopAgents(err, cause)
 	r.stopUndo()
 }
 
 // Break says that the store accepts no more writes, or that another process holds the run: the run stops.
 func (r *Run) Break(err error) {
-	r.ending.broken = true
-	if !r.ending.cancelled {
-		r.stopAll(err)
-	}
+	r.ending.broken, r.unsaved.durable = true, false
+	r.ending.stopAll(r.m, err)
 	r.resumeAgents(err)
 	r.stopUndo()
 }
 
 // Cancelled reports whether the run was told to stop.
 func (r *Run) Cancelled() bool { return r.ending.cancelled }
-
-// stopAll ends the run early.
-func (r *Run) stopAll(cause error) {
-	r.ending.cancelled, r.ending.cancelledAt = true, r.m.Decided()
-	r.m.Cancel(cause)
-}

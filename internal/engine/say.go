@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
@@ -23,24 +25,30 @@ func (r *Run) say(t *machine.Task, input any) {
 		return
 	}
 	what := journal.Said{Text: valid(r.o.Redact.Text(text)), Value: r.o.Redact.Value(fields["value"])}
-	r.begun(t)
+	r.trace.begun(t, r.now)
 	r.unsaved.spoken = append(r.unsaved.spoken, spoken{t, what})
-	r.record(t, r.path(t), what)
-	if r.durable() {
-		r.ask(Command{Op: Save})
+	r.record(t, r.trace.path(t), what)
+	if r.unsaved.durable {
+		r.todo.ask(Command{Op: Save})
 	} else {
-		r.showSpoken()
+		r.trace.said(r.unsaved.takeSpoken(), r.now)
 	}
 }
 
-// showSpoken shows what has been said, now that it is recorded.
-func (r *Run) showSpoken() {
-	for _, s := range r.unsaved.spoken {
+// said shows what has been said, now that it is recorded.
+func (e *events) said(list []spoken, now time.Time) {
+	for _, s := range list {
 		data := trace.Data{{Key: "text", Value: s.what.Text}}
 		if s.what.Value != nil {
 			data = append(data, trace.Attr{Key: "value", Value: s.what.Value})
 		}
-		r.emit(s.task, trace.StepSaid, r.path(s.task), data, nil)
+		e.emit(s.task, now, trace.StepSaid, e.path(s.task), data, nil)
 	}
-	r.unsaved.spoken = nil
+}
+
+// takeSpoken returns what nobody has seen yet.
+func (s *unsaved) takeSpoken() []spoken {
+	list := s.spoken
+	s.spoken = nil
+	return list
 }

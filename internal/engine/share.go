@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -24,7 +25,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	left := maps.Clone(outputs)
 	known := map[string]*machine.Task{}
 	r.past.there, r.past.replaying, r.past.known, r.past.stands = true, true, known, stands
-	r.shareDenials(events, stands)
+	r.past.denyAs(events)
 	advance := func() {
 		for more := true; more; more = r.giveUp() {
 			for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
@@ -38,9 +39,9 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		e := &events[i]
 		end, over := ends.Next(e)
 		stood := past.Keeps(stands, e.Path)
-		if stood && r.opensInside(e) { // what the steps inside came to follows
-			advance()
-			r.shareInside(known[e.Path], e, generation)
+		if what, ok := e.What.(journal.AgentEvents); ok && stood && len(r.program.OwnTools) > 0 {
+			advance() // what the steps inside came to follows
+			r.takeShared(known[e.Path], e.Path, agentHere(known[e.Path], what, generation))
 			continue
 		}
 		there.note(e, stood, generation == 0)
@@ -55,14 +56,18 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		}
 		advance()
 		if end.Settled != nil && !isEdited {
-			r.shareSettled(e.Path, known[e.Path], end.Settled, end.Output)
+			r.takeShared(known[e.Path], e.Path, settledHere(known[e.Path], end.Settled, end.Output))
 		} else {
 			answer := answerIn(e.What)
 			if events := there.worked[e.Path]; events != nil && r.program.Reads { // a record of each is large
 				answer.Calls = callsIn(events)
 			}
 			end.Call = end.Call || end.Settled != nil
-			if r.shareEnd(e, known[e.Path], end, answer, &there) {
+			what, changed := there.endHere(e, known[e.Path], end, answer, &r.past, r.now)
+			if changed {
+				r.Report(questionChanged(e.Path, end.Output))
+			}
+			if r.takeShared(known[e.Path], e.Path, what) {
 				delete(left, e.Path)
 			}
 		}
@@ -75,7 +80,15 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	}
 	if there.open != nil || there.unknown != nil {
 		advance()
-		r.shareOpen(&there, outputs, generation)
+		for _, e := range there.unknown {
+			_, isEdited := outputs[e.Path]
+			if t := known[e.Path]; t != nil && !isEdited { // else it is among the unknown calls
+				r.pause(t, journal.PauseOpened{Pause: e.What.(journal.PauseOpened).Pause})
+			}
+		}
+		for _, e := range there.open {
+			r.takeShared(known[e.Path], e.Path, openHere(known[e.Path], e, generation))
+		}
 	}
 	r.TellReplayed()
 	r.past.replaying, r.past.known, r.past.stands, r.past.denied = false, nil, nil, nil
@@ -88,7 +101,9 @@ func (r *Run) shareOther(e *journal.Event, stood bool, generation int, there *el
 	case journal.TimerDue:
 		if stood {
 			advance()
-			r.shareTimer(e.Path, what)
+			if i := r.past.timer(e.Path, what.Timer); i >= 0 && r.past.armed[i].Task.Absorbed(isAgent) {
+				r.record(r.past.takeArmed(i), e.Path, what) // else the failure that it brought ended the other run
+			}
 		}
 	case journal.PauseAnswered:
 		if p := there.pauses[what.Pause]; stood && p != nil && past.AtBreakpoint(p) {
@@ -101,28 +116,15 @@ func (r *Run) shareOther(e *journal.Event, stood bool, generation int, there *el
 			r.record(nil, "", what)
 		}
 	case journal.ValueSent:
-		advance() // a topic is for the steps that wait
-		r.shareSent(what)
+		advance()                                                              // a topic is for the steps that wait
+		if program.ChannelIndex(r.program.Graph.Channels, what.Channel) >= 0 { // else it has no such channel
+			r.record(nil, "", what)
+		}
 	case journal.StepDenied:
-		if advance(); stood {
-			r.giveDenied(e.Path)
-		}
-	}
-}
-
-// shareOpen notes what has not ended in another run: what happened in agents, and questions about calls.
-func (r *Run) shareOpen(there *elsewhere, outputs map[string]any, generation int) {
-	known := r.past.known
-	for _, e := range there.unknown {
-		if _, isEdited := outputs[e.Path]; !isEdited {
-			r.shareQuestion(e.Path, known[e.Path], e.What.(journal.PauseOpened))
-		}
-	}
-	for _, e := range there.open {
-		if what, ok := e.What.(journal.AgentEvents); ok {
-			r.shareAgent(known[e.Path], e.Path, what, generation)
-		} else {
-			r.shareFiles(known[e.Path], e)
+		advance()
+		if f := r.past.denied[e.Path]; f != nil && stood &&
+			r.takeShared(nil, e.Path, journal.CallGiven{Failure: f}) {
+			delete(r.past.denied, e.Path)
 		}
 	}
 }
@@ -163,102 +165,131 @@ func (a *elsewhere) note(e *journal.Event, stood, asks bool) {
 	}
 }
 
-// shareQuestion asks here for the outcome of a call that another run made. t is nil if the call has no slot here yet.
-func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
-	if t == nil {
-		return // it is among the unknown calls
-	}
-	r.pause(t, journal.PauseOpened{Pause: there.Pause})
-}
-
-// shareEnd ends a step here as it ended in another run; false: it does not end so. t is nil if it has no slot here yet.
-// answer is that of its model or agent.
-func (r *Run) shareEnd(
-	e *journal.Event, t *machine.Task, end past.End, answer journal.Answer, there *elsewhere,
-) (ends bool) {
-	if t == nil {
-		return end.Call && r.give(e.Path, journal.CallGiven{Output: end.Output, Failure: end.Failure, Answer: answer})
-	}
-	if t.Node().Kind == machine.Call != end.Call {
-		return false // the event is of a pause of a call
-	}
-	if answered, ok := e.What.(journal.PauseAnswered); ok && !end.Call {
-		p := there.pauses[answered.Pause]
-		switch {
-		case p == nil:
-			return false
-		case answered.Next != resume.GoOn && r.asksOther(t, past.QuestionIn(p)):
-			r.questionChanged(e.Path, end.Output)
-			return false
-		case answered.Next == resume.Failed:
-			end.Failure = expired(t, p)
-		}
-	}
-	if end.Failure != nil && !t.Stopped() && !t.Absorbed(isAgent) {
-		return false // it ended the run, and is tried again
-	}
-	if !end.Call {
-		r.record(t, e.Path, journal.WaitOver{Output: end.Output, Failure: end.Failure})
+// takeShared notes what an event of another run is here; false: it is nothing. A task that has no slot here yet is
+// given its end, unless none waits for a slot, or its failure ended the run, and is tried again.
+func (r *Run) takeShared(t *machine.Task, path string, what journal.What) bool {
+	end, given := what.(journal.CallGiven)
+	switch {
+	case what == nil:
+		return false
+	case !given:
+		r.record(t, path, what)
 		return true
 	}
-	here := journal.CallEnded{Output: end.Output, Failure: end.Failure, Answer: answer}
-	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
-		used := there.Models.All()
-		used.Used = journal.Amount{}
-		here.Models, here.Unknown, here.Why = used.Some(), there.Unknown, there.Why
+	n := r.m.Decided()
+	if t = r.m.WithoutSlot(path); t == nil || end.Failure != nil && !t.Absorbed(isAgent) {
+		return false
 	}
-	r.record(t, e.Path, here)
+	r.m.Give(t, end.Output, end.Failure)
+	r.budget.noteAnswer(path, end.Answer)
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: n, What: end})
 	return true
 }
 
 // isAgent reports whether a task is the step of an agent.
 func isAgent(t *machine.Task) bool { return t.Node().Adapter.(*program.Call).Kind == program.AgentCall }
 
-// shareTimer lets a timer of a step come due here as in another run, unless the failure that it brought ended the run.
-func (r *Run) shareTimer(path string, what journal.TimerDue) {
-	i := slices.IndexFunc(r.past.armed,
-		func(a machine.Command) bool { return a.Task.Path() == path && a.Timer == what.Timer })
-	if i < 0 {
-		return
+// endHere is the end of a step here as it ended in another run; nil: it does not end so. t is nil if it has no slot
+// here yet. answer is that of its model or agent. changed says that the step is about to ask something other than what
+// was answered.
+func (a *elsewhere) endHere(
+	e *journal.Event, t *machine.Task, end past.End, answer journal.Answer, here *leftOver, now time.Time,
+) (what journal.What, changed bool) {
+	switch {
+	case t == nil && end.Call:
+		return journal.CallGiven{Output: end.Output, Failure: end.Failure, Answer: answer}, false
+	case t == nil, t.Node().Kind == machine.Call != end.Call:
+		return nil, false // or the event is of a pause of a call
 	}
-	t := r.past.armed[i].Task
-	if t.Absorbed(isAgent) {
-		r.past.armed = slices.Delete(r.past.armed, i, i+1)
-		r.record(t, path, what)
+	if answered, ok := e.What.(journal.PauseAnswered); ok && !end.Call {
+		p := a.pauses[answered.Pause]
+		switch {
+		case p == nil:
+			return nil, false
+		case answered.Next != resume.GoOn && here.asksOther(t, past.QuestionIn(p), now):
+			return nil, true
+		case answered.Next == resume.Failed:
+			end.Failure = expired(t, p)
+		}
 	}
+	if end.Failure != nil && !t.Stopped() && !t.Absorbed(isAgent) {
+		return nil, false // it ended the run, and is tried again
+	}
+	if !end.Call {
+		return journal.WaitOver{Output: end.Output, Failure: end.Failure}, false
+	}
+	ended := journal.CallEnded{Output: end.Output, Failure: end.Failure, Answer: answer}
+	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
+		used := there.Models.All()
+		used.Used = journal.Amount{}
+		ended.Models, ended.Unknown, ended.Why = used.Some(), there.Unknown, there.Why
+	}
+	return ended, false
 }
 
 // asksOther reports whether the question of a task that is about to wait differs from an answered question.
-func (r *Run) asksOther(t *machine.Task, question string) bool {
-	i := slices.IndexFunc(r.past.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
+func (p *leftOver) asksOther(t *machine.Task, question string, now time.Time) bool {
+	i := slices.IndexFunc(p.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
 	kind, ok := t.Node().Adapter.(program.WaitKind)
 	if i < 0 || !ok {
 		return false
 	}
-	p, err := pauseOf(kind, r.past.pending[i].Input, r.now)
+	asks, err := pauseOf(kind, p.pending[i].Input, now)
 	if err != nil {
 		return true
 	}
-	p.ID, p.Step, p.CreatedAt = t.Path(), t.Path(), r.now
-	rec, err := p.Record()
+	asks.ID, asks.Step, asks.CreatedAt = t.Path(), t.Path(), now
+	rec, err := asks.Record()
 	if err == nil {
-		p, err = resume.Opened(rec) // as the one that was answered
+		asks, err = resume.Opened(rec) // as the one that was answered
 	}
-	return err != nil || past.QuestionIn(&p) != question
+	return err != nil || past.QuestionIn(&asks) != question
 }
 
-// give ends a task that has no slot here yet; false: no such task waits for one, or its failure ended the run, and is
-// tried again.
-func (r *Run) give(path string, end journal.CallGiven) bool {
-	n := r.m.Decided()
-	t := r.m.WithoutSlot(path)
-	if t == nil || end.Failure != nil && !t.Absorbed(isAgent) {
-		return false
+// inProgress reports whether a task has begun and not ended; nil: it has not begun.
+func inProgress(t *machine.Task) bool { return t != nil && t.Status() == machine.Running }
+
+// openHere is an event of an agent, or of a call that shows files, that has not ended in another run; nil: it is
+// nothing here. A model is asked anew, and takes files as they are.
+func openHere(t *machine.Task, e *journal.Event, generation int) journal.What {
+	if what, ok := e.What.(journal.AgentEvents); ok {
+		return agentHere(t, what, generation)
 	}
-	r.m.Give(t, end.Output, end.Failure)
-	r.noteAnswer(path, end.Answer)
-	r.noteAfter(n, path, end)
-	return true
+	if inProgress(t) && t.Node().Kind == machine.Call && isAgent(t) {
+		return e.What
+	}
+	return nil
+}
+
+// agentHere is what happened in an agent of another run, or under another definition. What it used is counted there. t
+// is nil if the agent has not begun here: then it is nothing.
+func agentHere(t *machine.Task, kept journal.AgentEvents, generation int) journal.What {
+	if !inProgress(t) {
+		return nil
+	}
+	shared := journal.AgentEvents{Events: unscoped(kept.Events), Calls: kept.Calls}
+	if generation > 0 {
+		shared.Began = cmp.Or(kept.Began, generation)
+	}
+	return shared
+}
+
+// settledHere is the end of a call in a fork as a person decided that it ended in the other run; the record keeps that
+// a person decided it. t is nil if the call has no slot here yet.
+func settledHere(t *machine.Task, w *past.Settlement, output any) journal.What {
+	failure := w.Failure
+	answer, _ := w.Answer.(map[string]any)
+	switch {
+	case t == nil && answer["decision"] == "result":
+		return journal.CallGiven{Output: answer["form"]}
+	case t == nil && (answer != nil || failure != nil): // only an output can be given, see [past.Past.Unknown]
+		return nil
+	case t == nil:
+		return journal.CallGiven{Output: output}
+	case answer != nil:
+		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)
+	}
+	return journal.CallEnded{Output: output, Failure: failure, Settled: true}
 }
 
 // giveUp ends a call that waits for a slot and will not begin, so that what follows is shared, too; false: there is
@@ -271,7 +302,7 @@ func (r *Run) giveUp() bool {
 	n := r.m.Decided()
 	path, failure := t.Path(), &machine.Failure{Category: "cancelled", Code: "step.cancelled", Err: errNeverBegan}
 	r.m.Give(t, nil, failure)
-	r.noteAfter(n, path, journal.CallGiven{Failure: failure})
+	r.noteEvent(journal.Event{At: r.now, Path: path, After: n, What: journal.CallGiven{Failure: failure}})
 	return true
 }
 
@@ -300,72 +331,19 @@ func countsAsFailed() *machine.Failure {
 		Err: errors.New("it is not known whether the call had its effect, and it was decided that it counts as failed")}
 }
 
-// shareSettled ends a call in a fork as a person decided that it ended in the other run; the record keeps that a
-// person decided it. t is nil if the call has no slot here yet.
-func (r *Run) shareSettled(path string, t *machine.Task, w *past.Settlement, output any) {
-	failure := w.Failure
-	answer, _ := w.Answer.(map[string]any)
-	switch {
-	case t == nil && answer["decision"] == "result":
-		r.give(path, journal.CallGiven{Output: answer["form"]})
-		return
-	case t == nil && (answer != nil || failure != nil): // only an output can be given, see [past.Past.Unknown]
-		return
-	case t == nil:
-		r.give(path, journal.CallGiven{Output: output})
-		return
-	case answer != nil:
-		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)
-	}
-	r.record(t, path, journal.CallEnded{Output: output, Failure: failure, Settled: true})
-}
-
-// inProgress reports whether a task has begun and not ended; nil: it has not begun.
-func (r *Run) inProgress(t *machine.Task) bool { return t != nil && t.Status() == machine.Running }
-
-// shareAgent notes what happened in an agent of another run, or under another definition. What it used is counted
-// there. t is nil if the agent has not begun here.
-func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents, generation int) {
-	if !r.inProgress(t) {
-		return
-	}
-	shared := journal.AgentEvents{Events: unscoped(kept.Events), Calls: kept.Calls}
-	if generation > 0 {
-		shared.Began = cmp.Or(kept.Began, generation)
-	}
-	r.record(t, path, shared)
-}
-
-// shareFiles notes what is in the files of an agent of another run. A model is asked anew, and takes them as they are.
-func (r *Run) shareFiles(t *machine.Task, e *journal.Event) {
-	if !r.inProgress(t) {
-		return
-	}
-	if call, ok := t.Node().Adapter.(*program.Call); ok && call.Kind == program.AgentCall {
-		r.record(t, e.Path, e.What)
-	}
-}
-
 // Redefine restarts a run under its present definition. It keeps the results of the last generation that are still
 // valid. closing are the events that end the pending pauses.
 func (r *Run) Redefine(
 	inputs map[string]any, was *past.Past, stands map[string]bool, closing []journal.Event, what journal.Redefined,
 ) {
 	r.clock.Used = was.Worked
-	r.recallTools(was.Tools)
+	r.tools.recall(was.Tools)
 	r.breakpoints = was.Breakpoints
 	r.prepare(inputs)
-	r.recallSpent(was.Events)
+	r.budget.recall(was.Events)
 	r.noteExecution()
 	r.unsaved.events = append(append(r.unsaved.events, closing...), journal.Event{At: r.now, By: r.o.By, What: what})
-	r.begunAnew(&what)
+	r.calls.redefine(&what)
+	r.before.Redefined(&what)
 	r.Share(was.Last, stands, nil, was.Generation)
-}
-
-// begunAnew applies the record of a change of the definition.
-func (r *Run) begunAnew(what *journal.Redefined) {
-	if what.Generation > 0 {
-		r.generation = what.Generation
-	}
-	r.before.Redefined(what)
 }

@@ -54,12 +54,17 @@ func (r *Run) Dropped(s checkpoint.Signal, why string) journal.Event {
 }
 
 // TakeNow records and applies events while the run is live.
-func (r *Run) TakeNow(events []journal.Event) { r.recordAll(nil, events) }
+func (r *Run) TakeNow(events []journal.Event) {
+	for i := range events {
+		r.noteEvent(events[i])
+	}
+	r.Take(events)
+}
 
 // carryAnswer makes the events of an answer, with the checks that an answer by other ways gets.
 func (r *Run) carryAnswer(data map[string]any) ([]journal.Event, error) {
 	id, _ := data["pause"].(string)
-	p := r.PauseByID(id)
+	p := r.waits.pause(id)
 	if p == nil {
 		return nil, fmt.Errorf("pause %q is no longer open", id)
 	}

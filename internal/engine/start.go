@@ -28,11 +28,11 @@ func (r *Run) start(c machine.Command) {
 		r.stoppedBefore(c)
 		return
 	}
-	p := r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.path(t))
+	p := r.calls.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t), r.now)
 	p.Input = c.Input
 	t.Driver = p
 	if r.ending.cut != nil {
-		r.failed(p, CancelCause(r.ending.cause))
+		r.fail(p, nil, CancelCause(r.ending.cause))
 		return
 	}
 	if kept, ok := r.waits.progress[t]; ok { // its pause is over
@@ -44,7 +44,7 @@ func (r *Run) start(c machine.Command) {
 	}
 	pause, err := r.prepareCall(p)
 	if err != nil {
-		r.failedOr(p, pause, err)
+		r.fail(p, pause, err)
 		return
 	}
 	if answer, ok := r.waits.answers[t]; ok && c.Again {
@@ -53,32 +53,32 @@ func (r *Run) start(c machine.Command) {
 		delete(r.waits.answers, t)
 	}
 	p.Context.Replies, p.Context.Answered = p.Progress.Replies, p.Progress.Answered
-	if r.maybeMade(p) {
+	if r.unsaved.durable && (r.past.maybeMade(p) || r.before.MustAsk(unknownKey(p.Path, "")) > 0) {
 		delete(r.past.unsure, t)
 		r.finish(p, outcome{failure: countsAsFailed(), unknown: true})
 		return
 	}
-	bounded := r.timed() || r.countsTools() || len(p.Spends) > 0
+	bounded := r.budget.timed() || r.budget.countsTools() || len(p.Spends) > 0
 	later := p.Kind == program.ModelCall || p.Kind == program.AgentCall // models have checked, agents check each call
 	if bounded && !later {
-		if p.accounts = r.accountsOf(t); p.Kind == program.ToolCall {
+		if p.accounts = r.budget.accountsOf(t); p.Kind == program.ToolCall {
 			p.tools = 1
 		}
-		if pause, err := r.reserve(p); err != nil {
-			r.failedOr(p, pause, err)
+		if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
+			r.fail(p, pause, err)
 			return
 		}
 	}
-	if err := r.poisonous(p); err != nil {
-		r.failed(p, err)
+	if err := r.past.poisonous(p); err != nil {
+		r.fail(p, nil, err)
 		return
 	}
-	if req := p.shown(); showsLocal(req) && !r.knowsFiles(p) {
+	if req := p.shown(); showsLocal(req) && !r.waits.knowsFiles(p) {
 		p.Looks, p.Request = true, req
 		r.enter(p)
 		return
 	}
-	if r.durable() {
+	if r.unsaved.durable {
 		if effect := p.hasEffect(); effect || r.unsaved.urgent {
 			if effect {
 				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal, Effect: string(p.Effect), Key: p.Key})
@@ -92,45 +92,46 @@ func (r *Run) start(c machine.Command) {
 	r.launch(p)
 }
 
-// unblock begins the next call that waited for the store.
-func (r *Run) unblock() {
-	p := r.calls.blocked[0]
-	r.calls.blocked = r.calls.blocked[1:]
-	if p.stage = preparing; r.ending.cancelled || p.stopped {
-		r.finish(p, outcome{failure: notDone("the call did not begin")})
-		return
-	}
-	r.launch(p)
-}
-
 // maybeMade reports whether a call may have been made already, with an effect that may not come twice.
-func (r *Run) maybeMade(p *pending) bool {
-	if !r.durable() {
+func (p *leftOver) maybeMade(c *pending) bool {
+	was, begun := p.unsure[c.task]
+	if !begun || was.Ordinal != c.Ordinal || c.begunAs(was.Effect).repeatable() {
 		return false
 	}
-	was, begun := r.past.unsure[p.task]
-	if begun && was.Ordinal == p.Ordinal && !p.begunAs(was.Effect).repeatable() {
-		p.made = was.made
-		return true
-	}
-	return r.before.MustAsk(unknownKey(p.Path, "")) > 0
+	c.made = was.made
+	return true
 }
 
 // prepareCall finds the adapter of a step's call, and fills in the call. An error, or a pause, ends the call.
 func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
 	switch p.Kind {
 	case program.ModelCall:
-		return r.prepareModel(p)
+		models, err := r.o.prepareModel(p)
+		if err == nil {
+			p.accounts, err = r.budget.priced(p.task, p.site.Pos, models...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		pause, err := r.budget.reserve(p, r.clock.At(r.now))
+		if err == nil {
+			r.drawn.draw(p)
+		}
+		return pause, err
 	case program.RetrieverCall:
-		return nil, r.prepareRetriever(p)
+		err := r.o.prepareRetriever(p)
+		if err == nil && len(p.Spends) > 0 { // what it uses of models counts
+			_, err = r.budget.priced(p.task, p.site.Pos, p.Spends...)
+		}
+		return nil, err
 	case program.AgentCall:
 		return nil, r.prepareAgent(p)
 	}
-	return nil, r.prepareTool(p)
+	return nil, r.o.prepareTool(p, &r.tools)
 }
 
 // prepareTool finds the tool and checks the arguments.
-func (r *Run) prepareTool(p *pending) error {
+func (o *Options) prepareTool(p *pending, seen *tools) error {
 	if p.site.Key != nil {
 		v, err := p.site.Key.Eval(p.task)
 		if err != nil {
@@ -141,24 +142,21 @@ func (r *Run) prepareTool(p *pending) error {
 				p.site.Pos, p.site.Name)
 		}
 	}
-	if err := r.unchanged(p.Name); err != nil {
+	if err := seen.unchanged(p.Name); err != nil {
 		return err
 	}
-	if err := r.o.Adapters.Prepare(p.Call); err != nil {
+	if err := o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
+	o.resolve(p, p.site.Retry, o.Adapters.Retry(p.Call))
 	return nil
 }
 
-// prepareRetriever finds the retriever and checks the arguments. What it uses of models counts.
-func (r *Run) prepareRetriever(p *pending) (err error) {
-	if err = r.o.Adapters.Prepare(p.Call); err != nil {
+// prepareRetriever finds the retriever and checks the arguments.
+func (o *Options) prepareRetriever(p *pending) error {
+	if err := o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	r.resolve(p, p.site.Retry, r.o.Adapters.Retry(p.Call))
-	if len(p.Spends) > 0 {
-		_, err = r.pricedAccounts(p.task, p.site.Pos, p.Spends...)
-	}
-	return err
+	o.resolve(p, p.site.Retry, o.Adapters.Retry(p.Call))
+	return nil
 }

@@ -16,9 +16,9 @@ func (step) mayPause(*pending) bool { return true }
 
 func (step) entered(r *Run, p *pending) { r.make(p) }
 
-func (step) tell(r *Run, p *pending, ev trace.Event, content any, live bool) {
-	if *r.trace.keep(p.task) = ev; !live {
-		r.show(ev, content)
+func (step) tell(e *events, p *pending, ev trace.Event, content any, live bool) {
+	if *e.keep(p.task) = ev; !live {
+		e.show(ev, content)
 	}
 }
 
@@ -28,7 +28,7 @@ func (step) fellBack(p *pending, _ string) { p.Calls = 0 }
 func (step) returned(r *Run, p *pending, res Result) {
 	switch {
 	case res.Bad != nil:
-		r.failed(p, res.Bad)
+		r.fail(p, nil, res.Bad)
 	case p.Kind == program.ModelCall:
 		r.modelAnswered(p, res.Response)
 	default:
@@ -38,7 +38,7 @@ func (step) returned(r *Run, p *pending, res Result) {
 
 func (step) ended(r *Run, p *pending, end outcome, err error) {
 	if end.pause == nil {
-		end.failure = r.fault(p, err)
+		end.failure = faultOf(p, err, r.o.Redact, r.program.Errors, r.ending.cut != nil)
 	}
 	r.finish(p, end)
 }
@@ -54,7 +54,7 @@ func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
 		want = nil // it was checked
 	}
 	if err := program.CheckOutput(output, want, site.MaxBytes, site.Pos); err != nil {
-		r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
+		r.fail(p, nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
 		return
 	}
 	if fault, err := p.task.Broken(output); fault != "" || err != nil {
@@ -67,7 +67,7 @@ func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
 // finish handles the end of the call of a step.
 func (r *Run) finish(p *pending, end outcome) {
 	p.stage = over
-	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
+	p.release(journal.Amount{}) // of a call that was not made, or panicked
 	r.leave(p)
 	t := p.task
 	t.Driver = nil
@@ -75,7 +75,7 @@ func (r *Run) finish(p *pending, end outcome) {
 		r.suspend(p, end.pause)
 		return
 	}
-	if end.failure != nil && (end.unknown || r.hasUnknownOutcome(p)) {
+	if end.failure != nil && (end.unknown || p.hasUnknownOutcome()) {
 		end.unknown = true
 		if !r.ending.cancelled {
 			follows := r.followsUnknown(p)
@@ -86,15 +86,15 @@ func (r *Run) finish(p *pending, end outcome) {
 		}
 	}
 	what := journal.CallEnded{Output: end.output, Extent: end.extent, Failure: end.failure, Models: p.use.Some(),
-		Answer: journal.Answer{Finish: p.finish}, Unknown: end.unknown, Took: r.took(p), Attempts: p.tries}
+		Answer: journal.Answer{Finish: p.finish}, Unknown: end.unknown, Took: p.took(r.now), Attempts: p.tries}
 	if end.unknown {
-		what.Why = r.textOf(r.why(p))
+		what.Why = r.o.stopText(r.ending.why(p))
 	}
-	r.unuse(p)
+	p.unuse()
 	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
 		r.applyEnded(t, p.Path, &what) // a call cancelled from outside is repeated when the run is recovered
 		return
 	}
-	r.unsaved.urgent = r.unsaved.urgent || r.durable() && p.hasEffect()
+	r.unsaved.urgent = r.unsaved.urgent || r.unsaved.durable && p.hasEffect()
 	r.record(t, p.Path, what)
 }

@@ -13,6 +13,7 @@ import (
 // events is what a run has emitted, kept so that its trace can be put in plan order: the events of one task are a
 // list, threaded through next. The first event is the run's start, so that index 0 means none.
 type events struct {
+	live  bool // there are live sinks
 	list  []trace.Event
 	next  []int32 // by event: the next event of its task
 	base  int32   // events before it have their final places
@@ -34,9 +35,9 @@ func (r *Run) Shown() []Shown {
 }
 
 // show passes on an event that is not, or not yet, in the trace.
-func (r *Run) show(ev trace.Event, content any) {
-	if r.o.Shown {
-		r.trace.shown = append(r.trace.shown, Shown{ev, content})
+func (e *events) show(ev trace.Event, content any) {
+	if e.live {
+		e.shown = append(e.shown, Shown{ev, content})
 	}
 }
 
@@ -60,38 +61,39 @@ func (e *events) settle(m *machine.Machine) {
 }
 
 // add records an event that belongs to no task, after all others. Everything must be settled.
-func (r *Run) add(ev trace.Event, content any) {
-	ev.At = r.now
-	r.append(ev)
-	r.show(ev, content)
+func (e *events) add(ev trace.Event, content any) {
+	e.append(ev)
+	e.show(ev, content)
 }
 
 // emit records an event of a task. content is for live sinks; nil: none.
-func (r *Run) emit(t *machine.Task, kind trace.Kind, step string, data trace.Data, content any) {
-	ev := r.trace.keep(t)
-	ev.At, ev.Kind, ev.Step, ev.Data = r.now, kind, step, data
-	if r.o.Shown {
-		r.show(*ev, content)
+func (e *events) emit(t *machine.Task, at time.Time, kind trace.Kind, step string, data trace.Data, content any) {
+	ev := e.keep(t)
+	ev.At, ev.Kind, ev.Step, ev.Data = at, kind, step, data
+	if e.live {
+		e.show(*ev, content)
+	}
+}
+
+// begun adds the start of a step that waited in an earlier execution to the trace of this one.
+func (e *events) begun(t *machine.Task, now time.Time) {
+	if t.First == 0 {
+		e.emit(t, now, trace.StepStart, t.Path(), nil, nil)
 	}
 }
 
 // told records the events that an adapter or a hook emitted during a call. Live sinks have them already, except those
 // of an agent.
-func (r *Run) told(p *pending, list []trace.Told) {
-	if len(list) == 0 {
-		return
-	}
-	var what journal.Told
+func (e *events) told(p *pending, list []trace.Told) (what journal.Told) {
 	for _, t := range list {
 		what.Events = append(what.Events, journal.Custom{At: t.At, Name: t.Name, Data: t.Data})
-		p.tell(r, p, t.Event(p.Path), nil, true)
+		p.tell(e, p, t.Event(p.Path), nil, true)
 	}
-	r.noteAfter(r.m.Decided(), p.Path, what)
+	return what
 }
 
 // append puts an event after all others. Everything must be settled.
-func (r *Run) append(ev trace.Event) {
-	e := &r.trace
+func (e *events) append(ev trace.Event) {
 	e.list, e.next = append(e.list, ev), append(e.next, 0)
 	e.base = int32(len(e.list))
 }
@@ -143,27 +145,27 @@ func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
 }
 
 // path returns the path of a task.
-func (r *Run) path(t *machine.Task) string {
+func (e *events) path(t *machine.Task) string {
 	if t.First == 0 { // it began in an earlier execution
 		return t.Path()
 	}
-	return r.trace.list[t.First].Step
+	return e.list[t.First].Step
 }
 
 // emitEnd records the end of a task.
-func (r *Run) emitEnd(t *machine.Task) {
+func (e *events) end(t *machine.Task, now time.Time) {
 	var took time.Duration
 	if i := t.First; i > 0 {
-		if next := r.trace.next[i]; next > 0 && r.trace.list[next].Kind == trace.StepStart { // it had to wait for a yes
+		if next := e.next[i]; next > 0 && e.list[next].Kind == trace.StepStart { // it had to wait for a yes
 			i = next
 		}
-		took = max(0, r.now.Sub(r.trace.list[i].At))
+		took = max(0, now.Sub(e.list[i].At))
 	}
 	var content any
 	if c, ok := t.Node().Adapter.(*program.Call); ok && c.Kind != program.ModelCall {
 		content = t.Output()
 	}
-	r.emit(t, trace.StepEnd, r.path(t), stepEnd(t, took), content)
+	e.emit(t, now, trace.StepEnd, e.path(t), stepEnd(t, took), content)
 }
 
 // The payloads of step.skip.
@@ -201,4 +203,10 @@ func stepEnd(t *machine.Task, took time.Duration) trace.Data {
 		data = append(data, trace.Attr{Key: "stack", Value: p.Stack})
 	}
 	return append(data, trace.Attr{Key: "status", Value: t.Status().String()})
+}
+
+// tell puts an event of a call into the trace that happens now.
+func (e *events) tell(p *pending, now time.Time, ev trace.Event, content any) {
+	ev.At = now
+	p.caller.tell(e, p, ev, content, false)
 }

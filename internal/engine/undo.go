@@ -58,7 +58,7 @@ func (r *Run) wrapUp() {
 		return
 	case e.cancelled: // a recovery continues
 	case result.Status == machine.Failed,
-		result.Status == machine.Waiting && r.beginsAnew():
+		result.Status == machine.Waiting && r.ending.beginsAnew(r.o.Interrupt, r.waits.pauses, r.m.Doomed()):
 		r.undo.atEnd = true
 		return
 	}
@@ -67,10 +67,10 @@ func (r *Run) wrapUp() {
 
 // beginsAnew reports whether an answer will restart the waiting run at its first step: it is rolled back before. A run
 // that cannot succeed any more and asks for the outcome of a call does not restart; it only ends.
-func (r *Run) beginsAnew() bool {
-	ends := r.ending.forGood != nil || r.ending.fixed != nil || r.m.Doomed() && slices.ContainsFunc(r.waits.pauses,
-		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !r.mayRetry(p.task) })
-	return r.o.Interrupt == resume.Restart && !ends
+func (e *ending) beginsAnew(interrupt resume.Interrupt, pauses []*Pause, doomed bool) bool {
+	ends := e.forGood != nil || e.fixed != nil || doomed && slices.ContainsFunc(pauses,
+		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !e.mayRetry(p.task) })
+	return interrupt == resume.Restart && !ends
 }
 
 // Undoes reports whether only rollbacks are left to do.
@@ -110,31 +110,19 @@ func (r *Run) undoNext() bool {
 	u.tasks = slices.DeleteFunc(u.tasks,
 		func(t *machine.Task) bool { return u.rolled[t.Path()+past.RollbackMark].over })
 	if len(u.tasks) == 0 || r.ending.broken {
-		r.endUndo()
+		r.undo.end()
+		r.close()
 		return true
 	}
 	if r.ending.cut != nil {
-		r.leaveUndo()
+		r.undo.leaveRest(r.ending.cause)
+		r.close()
 		return true
 	}
 	t := u.tasks[0]
 	u.tasks = u.tasks[1:]
 	r.undoTask(t)
 	return true
-}
-
-// endUndo ends the rollback of this execution.
-func (r *Run) endUndo() {
-	u := &r.undo
-	u.listed, u.tasks = false, nil
-	r.close()
-}
-
-// leaveUndo leaves the rest to a recovery.
-func (r *Run) leaveUndo() {
-	r.undo.left = &runtime.Error{Category: runtime.CategoryCancelled, Code: "rollback.interrupted",
-		Err: fmt.Errorf("%w, before everything was rolled back", CancelCause(r.ending.cause))}
-	r.endUndo()
 }
 
 // undoTask rolls back one task:
@@ -146,9 +134,9 @@ func (r *Run) leaveUndo() {
 func (r *Run) undoTask(t *machine.Task) {
 	rb := t.Node().Rollback
 	path := t.Path() + past.RollbackMark
-	p := r.newCall(&r.undo, t, rb.Adapter.(*program.Call), path)
+	p := r.calls.newCall(&r.undo, t, rb.Adapter.(*program.Call), path, r.now)
 	p.Rollback = true
-	err := r.prepareRollback(p, rb)
+	err := r.o.prepareRollback(p, rb, &r.tools)
 	before, begun := r.undo.rolled[path]
 	switch {
 	case err != nil:
@@ -162,9 +150,9 @@ func (r *Run) undoTask(t *machine.Task) {
 		if !begun {
 			r.record(nil, path, journal.RollbackBegun{Effect: string(p.Effect)})
 		}
-		if len(r.unsaved.events) > 0 && r.durable() {
+		if len(r.unsaved.events) > 0 && r.unsaved.durable {
 			r.undo.saving = true
-			r.ask(Command{Op: Save})
+			r.todo.ask(Command{Op: Save})
 			return
 		}
 		p.entered(r, p)
@@ -173,53 +161,64 @@ func (r *Run) undoTask(t *machine.Task) {
 	r.undid(p, err)
 }
 
+// end ends the rollback of this execution.
+func (u *undoing) end() { u.listed, u.tasks = false, nil }
+
+// leaveRest leaves the rest to a recovery.
+func (u *undoing) leaveRest(cause error) {
+	u.left = &runtime.Error{Category: runtime.CategoryCancelled, Code: "rollback.interrupted",
+		Err: fmt.Errorf("%w, before everything was rolled back", CancelCause(cause))}
+	u.end()
+}
+
 func (*undoing) mayPause(*pending) bool { return false }
 
 // entered calls the tool of a rollback, which needs no slot.
 func (u *undoing) entered(r *Run, p *pending) {
 	if r.ending.broken {
 		u.call = nil
-		r.endUndo()
+		r.undo.end()
+		r.close()
 		return
 	}
-	r.tellCall(p)
+	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
 	r.make(p)
 }
 
 // prepareRollback works out the arguments of a rollback.
-func (r *Run) prepareRollback(p *pending, rb *machine.Rollback) (err error) {
+func (o *Options) prepareRollback(p *pending, rb *machine.Rollback, seen *tools) (err error) {
 	if p.Input, err = rb.With.Eval(p.task.Ended()); err != nil {
 		return err
 	}
-	limit := r.o.Limits.MaxOutputBytes
+	limit := o.Limits.MaxOutputBytes
 	switch size, err := value.Size(p.Input, limit); {
 	case err != nil:
 		return fmt.Errorf("the arguments are not JSON: %w", err)
 	case size > limit:
 		return fmt.Errorf("the arguments have more than %d bytes", limit)
 	}
-	return r.prepareTool(p)
+	return o.prepareTool(p, seen)
 }
 
 // stopUndo leaves a rollback that waits for its next attempt to a recovery.
 func (r *Run) stopUndo() {
 	if p := r.undo.call; p != nil && p.stage == delayed {
-		r.disarm(p.timer)
+		r.todo.disarm(p.timer)
 		p.ended(r, p, outcome{}, ErrGrace)
 	}
 }
 
-// leaveShared leaves what has ended so far to the run that it is shared with.
-func (r *Run) leaveShared() {
-	r.undo.shared = map[string]bool{}
-	for _, t := range r.m.Undo() {
-		r.undo.shared[t.Path()] = true
+// leave leaves tasks to the run that they are shared with.
+func (u *undoing) leave(tasks []*machine.Task) {
+	u.shared = map[string]bool{}
+	for _, t := range tasks {
+		u.shared[t.Path()] = true
 	}
 }
 
-func (*undoing) tell(r *Run, _ *pending, ev trace.Event, content any, live bool) {
-	if r.append(ev); !live {
-		r.show(ev, content)
+func (*undoing) tell(e *events, _ *pending, ev trace.Event, content any, live bool) {
+	if e.append(ev); !live {
+		e.show(ev, content)
 	}
 }
 
@@ -234,10 +233,12 @@ func (u *undoing) ended(r *Run, p *pending, end outcome, err error) {
 	p.stage, u.call = over, nil
 	switch {
 	case r.ending.broken:
-		r.endUndo()
+		r.undo.end()
+		r.close()
 		return
 	case errors.Is(err, ErrGrace):
-		r.leaveUndo()
+		r.undo.leaveRest(r.ending.cause)
+		r.close()
 		return
 	case end.pause != nil:
 		err = errNoPause
@@ -254,23 +255,22 @@ func (r *Run) undid(p *pending, err error) {
 	if err != nil {
 		text = valid(r.o.Redact.Error(err).Error())
 		data = append(trace.Data{{Key: "message", Value: text}}, data...)
-		r.ask(Command{Op: Warn, Detail: &Detail{Text: text, Path: p.Path}})
+		r.todo.ask(Command{Op: Warn, Detail: &Detail{Text: text, Path: p.Path}})
 	}
 	r.record(nil, p.Path, journal.RollbackEnded{Error: text})
-	r.add(trace.Event{Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)
+	r.trace.add(trace.Event{At: r.now, Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)
 }
 
-// rollbackFailed adds the diagnostic about a failed rollback.
-func (r *Run) rollbackFailed(path, text string) {
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
+// rollbackFailed is the diagnostic about a failed rollback.
+func rollbackFailed(path, text string) diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeRollbackFailed,
 		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s",
-			strings.TrimSuffix(path, past.RollbackMark), text)})
+			strings.TrimSuffix(path, past.RollbackMark), text)}
 }
 
-// applyRollback applies an event of a rollback.
-func (r *Run) applyRollback(e *journal.Event) {
-	u := &r.undo
+// apply applies an event of a rollback. failed is why one has failed; "": none has.
+func (u *undoing) apply(e *journal.Event) (failed string) {
 	u.atEnd = true
 	if u.rolled == nil {
 		u.rolled = map[string]rolled{}
@@ -280,10 +280,9 @@ func (r *Run) applyRollback(e *journal.Event) {
 		u.rolled[e.Path] = rolled{effect: what.Effect}
 	case journal.RollbackEnded:
 		u.rolled[e.Path] = rolled{over: true}
-		if what.Error != "" {
-			r.rollbackFailed(e.Path, what.Error)
-		}
+		return what.Error
 	}
+	return ""
 }
 
 // CancelForGood records that only rollbacks continue. Pending pauses need no answer any more, except those about calls
@@ -294,8 +293,8 @@ func (r *Run) CancelForGood(reason string, force bool) {
 	if r.undo.restart != nil {
 		pauses = nil // they were closed
 	}
-	r.recordAll(nil, []journal.Event{{At: r.now, After: r.decided(), By: r.unsaved.by, Signal: r.unsaved.signal,
-		What: journal.Cancelled{Reason: reason}}})
+	r.TakeNow([]journal.Event{{At: r.now, After: r.ending.decided(r.m), By: r.unsaved.by,
+		Signal: r.unsaved.signal, What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {
 		if !force && p.Reason == journal.Indeterminate {
 			continue
@@ -303,11 +302,11 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		switch {
 		case p.Reason != journal.Indeterminate:
 		case r.ending.fixed != nil && p.Call != nil:
-			r.callUnknown(p.Step, p.Call.Tool, "")
+			r.Report(r.o.callUnknown(p.Step, p.Call.Tool, ""))
 		default:
-			r.rollbackFailed(p.Step+past.RollbackMark, unknownOutcome)
+			r.Report(rollbackFailed(p.Step+past.RollbackMark, unknownOutcome))
 		}
-		r.recordAll(nil, []journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
+		r.TakeNow([]journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
 			What: journal.PauseClosed{Pause: p.ID}}})
 	}
 	for _, c := range pending {
@@ -317,11 +316,11 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		switch p, unknown := r.interrupted(c); {
 		case !unknown:
 		case force && r.ending.fixed == nil:
-			r.rollbackFailed(p.Path+past.RollbackMark, unknownOutcome)
+			r.Report(rollbackFailed(p.Path+past.RollbackMark, unknownOutcome))
 		case force:
-			r.callUnknown(p.Path, p.Name, "")
+			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
 		case r.followsUnknown(p) == program.Ignore:
-			r.callUnknown(p.Path, p.Name, "")
+			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
 		}
 	}
 }
@@ -333,10 +332,3 @@ func (r *Run) GiveUp(reason string) {
 }
 
 const unknownOutcome = "it was called, and it is not known whether it had its effect"
-
-// undoIfCancelled begins the rollback of a run that was cancelled for good, once no question is pending.
-func (r *Run) undoIfCancelled() {
-	if r.ending.forGood != nil {
-		r.undo.atEnd = len(r.waits.pauses) == 0
-	}
-}

@@ -18,14 +18,14 @@ import (
 const toolCalls = "limits.tool_calls"
 
 // countsTools reports whether the number of tool calls is limited.
-func (r *Run) countsTools() bool {
-	return r.program.StepLimits.Tools || r.program.Recipe.Limits.ToolCalls > 0 || r.budget.host.ToolCalls > 0
+func (b *budget) countsTools() bool {
+	return b.steps.Tools || b.limits.ToolCalls > 0 || b.host.ToolCalls > 0
 }
 
 // countTools counts the calls of tools in an event: those of a step when they are over, those of an agent and its
 // delegates when they begin, including a call that a limit then refuses.
-func (r *Run) countTools(t *machine.Task, what journal.What) {
-	if !r.countsTools() {
+func (b *budget) countTools(t *machine.Task, what journal.What) {
+	if !b.countsTools() {
 		return
 	}
 	n := int64(0)
@@ -43,7 +43,7 @@ func (r *Run) countTools(t *machine.Task, what journal.What) {
 		}
 	}
 	if n > 0 {
-		for _, a := range r.accountsOf(t) {
+		for _, a := range b.accountsOf(t) {
 			a.used.Tools = min(a.used.Tools+n, journal.MaxAmount)
 		}
 	}
@@ -71,7 +71,7 @@ func (a *account) owner() string {
 
 // limitTools refuses a call of a tool by an agent if it exceeds the limit; the call is counted already. The pause, if
 // there is one, asks for more.
-func (r *Run) limitTools(p *pending) (*resume.Pause, error) {
+func (p *pending) limitTools() (*resume.Pause, error) {
 	if p.Kind != program.ToolCall {
 		return nil, nil
 	}
@@ -104,41 +104,41 @@ func answerIn(what journal.What) journal.Answer {
 }
 
 // noteAnswer notes what the end of a call tells of the answer of a step's model or agent.
-func (r *Run) noteAnswer(path string, a journal.Answer) {
-	if a.Finish != "" || a.Calls != nil || r.budget.uses[path] != nil {
-		r.useOf(path).Answer = a
+func (b *budget) noteAnswer(path string, a journal.Answer) {
+	if a.Finish != "" || a.Calls != nil || b.uses[path] != nil {
+		b.useOf(path).Answer = a
 	}
 }
 
 // useOf returns the place of what a step uses, in the present generation.
-func (r *Run) useOf(path string) *modelUse {
-	u := r.budget.uses[path]
+func (b *budget) useOf(path string) *modelUse {
+	u := b.uses[path]
 	if u == nil {
-		if u = new(modelUse); r.budget.uses == nil {
-			r.budget.uses = map[string]*modelUse{}
+		if u = new(modelUse); b.uses == nil {
+			b.uses = map[string]*modelUse{}
 		}
-		r.budget.uses[path] = u
+		b.uses[path] = u
 	}
 	return u
 }
 
 // addUse counts in a task, and in the steps around it, what a call used.
-func (r *Run) addUse(t *machine.Task, used journal.Amount) {
+func (b *budget) addUse(t *machine.Task, used journal.Amount) {
 	for ; t != nil; t = t.Owner() {
 		paths := []string{t.Path(), t.Whole().Path()} // of an item and its foreach
 		for _, path := range slices.Compact(paths) {
-			u := r.useOf(path)
+			u := b.useOf(path)
 			u.used = u.used.Plus(used)
 		}
 	}
 }
 
-// toldOf is what expressions see as finish, usage or calls of a step.
-func (r *Run) toldOf(t *machine.Task, what string) any {
-	u := cmp.Or(r.budget.uses[t.Path()], &modelUse{})
+// told is what expressions see as finish, usage or calls of a step. working are the agents that have not ended.
+func (b *budget) told(t *machine.Task, what string, working agentsOf) any {
+	u := cmp.Or(b.uses[t.Path()], &modelUse{})
 	switch {
 	case what == "calls":
-		return r.callsOf(t)
+		return b.callsOf(t, working)
 	case what == "usage":
 		return map[string]any{"calls": u.used.Calls, "inputTokens": u.used.Sent,
 			"outputTokens": u.used.Tokens - u.used.Sent, "costUsd": float64(u.used.Micros) / 1e6}
@@ -150,11 +150,11 @@ func (r *Run) toldOf(t *machine.Task, what string) any {
 
 // callsOf returns the calls of tools by the agent of a step, of a foreach those of its items in order. It is nil if
 // they are not known: another run, or an earlier definition, had made them, and this one did not read any then.
-func (r *Run) callsOf(t *machine.Task) any {
+func (b *budget) callsOf(t *machine.Task, working agentsOf) any {
 	if t.Node().Foreach != nil && t.Whole() == t {
 		list, items := []any{}, t.Items()
 		for i := range items {
-			calls, known := r.callsOf(&items[i]).([]any)
+			calls, known := b.callsOf(&items[i], working).([]any)
 			if !known {
 				return nil
 			}
@@ -162,10 +162,10 @@ func (r *Run) callsOf(t *machine.Task) any {
 		}
 		return list
 	}
-	if u := r.budget.uses[t.Path()]; u != nil && u.Calls != nil {
+	if u := b.uses[t.Path()]; u != nil && u.Calls != nil {
 		return u.Calls
 	}
-	if a := r.agents[t]; a != nil {
+	if a := working[t]; a != nil {
 		return a.callsSoFar()
 	}
 	c, ok := t.Node().Adapter.(*program.Call)
@@ -176,15 +176,15 @@ func (r *Run) callsOf(t *machine.Task) any {
 }
 
 // spent counts what an event says that so many calls used, the last of them of a model.
-func (r *Run) spent(t *machine.Task, model string, used journal.Amount, calls int) {
-	r.budget.sum(model, used, calls)
+func (b *budget) spent(t *machine.Task, model string, used journal.Amount, calls int) {
+	b.sum(model, used, calls)
 	if t == nil || used == (journal.Amount{}) {
 		return
 	}
-	for _, a := range r.accountsOf(t) {
+	for _, a := range b.accountsOf(t) {
 		a.used = a.used.Plus(used)
 	}
-	r.addUse(t, used)
+	b.addUse(t, used)
 }
 
 // sum adds what calls used to the run's total. A call that is shared with another run used nothing here.
@@ -205,12 +205,12 @@ func (b *budget) sum(model string, used journal.Amount, calls int) {
 // Used returns what the run's calls of models used, in all executions, and their number.
 func (r *Run) Used() (used journal.Amount, calls int64) { return r.budget.total, r.budget.calls }
 
-// recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and
+// recall counts in the run's accounts what was used under earlier definitions. Its steps, and
 // the limits, are those of the present one.
-func (r *Run) recallSpent(events []journal.Event) {
-	accounts := r.accountsOf(nil)
+func (b *budget) recall(events []journal.Event) {
+	accounts := b.accountsOf(nil)
 	add := func(model string, used journal.Amount, calls int) {
-		r.budget.sum(model, used, calls)
+		b.sum(model, used, calls)
 		for _, a := range accounts {
 			a.used = a.used.Plus(used)
 		}
