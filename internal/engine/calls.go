@@ -408,7 +408,7 @@ func notDone(why string) *machine.Failure {
 	return &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New(why)}
 }
 
-// redefine begins the generation of a change of the definition, unless that goes on with the present one.
+// redefine begins the generation of a change of the definition, unless that continues the present one.
 func (c *calls) redefine(what *journal.Redefined) {
 	if what.Generation > 0 {
 		c.generation = what.Generation
