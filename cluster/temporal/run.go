@@ -243,7 +243,7 @@ func (r *run) ends() (*engine.End, error) {
 // close makes the end of a leg complete.
 func (r *run) close(end engine.End) *engine.End {
 	if r.engine != nil {
-		r.engine.AddFindings(&end)
+		end.Diagnostics = append(end.Diagnostics, r.engine.Findings(end.Trace)...)
 		end.Used, end.Calls = r.engine.Used()
 	}
 	end.EndedAt, end.StartedAt = r.now(), r.started()

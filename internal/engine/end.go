@@ -108,11 +108,6 @@ func (r *Run) End(err error, found diagnostics.List) End {
 	return end
 }
 
-// AddFindings adds the diagnostics of the run.
-func (r *Run) AddFindings(end *End) {
-	end.Diagnostics = append(end.Diagnostics, r.Findings(end.Trace)...)
-}
-
 // Status is how the execution ended, as the trace names it: ok, paused, error or cancelled.
 func (end *End) Status() string {
 	e, _ := errors.AsType[*runtime.Error](end.Err)

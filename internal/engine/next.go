@@ -83,14 +83,19 @@ func (r *Run) Next() Command {
 	}
 }
 
-// machineNext returns what the journal left to do, then the commands of the machine.
+// machineNext returns what the journal left to do, then the commands of the machine. Steps that hooks deny end.
 func (r *Run) machineNext() machine.Command {
 	for len(r.past.pending) > 0 {
 		c := r.past.pending[0]
 		r.past.pending = r.past.pending[1:]
-		if !r.deniedNow(c) {
+		if !r.past.asksNow(c, r.agents) {
 			return c
 		}
+		f := r.ending.askHooks(r.o.Before, c.Task.Path())
+		if f == nil {
+			return c
+		}
+		r.record(c.Task, c.Task.Path(), journal.StepDenied{Failure: f})
 	}
 	return r.m.Next()
 }

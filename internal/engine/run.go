@@ -159,6 +159,7 @@ type actor struct {
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: past.Clock{Since: o.Now}}
 	r.calls.generation, r.budget, r.unsaved.by = 1, newBudget(p, &r.o), o.By
+	r.calls.quick = !p.Overlaps && o.Before == nil
 	r.trace.live, r.unsaved.durable, r.tools.now = o.Shown, o.Durable, o.Tools
 	return r
 }

@@ -161,7 +161,7 @@ func (r *Run) unkept(err error) *End {
 		return r.ending(ledger.Error(err))
 	}
 	r.turn.take()
-	r.Engine.GiveUp("it cannot be kept")
+	r.Engine.CancelForGood("it cannot be kept", true)
 	r.supervise()
 	r.turn.give()
 	if r.fault != nil {
@@ -183,7 +183,7 @@ func (r *Run) finish(end *End) *End {
 	if !r.Over {
 		r.tell(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
 	}
-	r.Engine.AddFindings(&end.End)
+	end.Diagnostics = append(end.Diagnostics, r.Engine.Findings(end.Trace)...)
 	end.Signalled = r.signals.again
 	return r.close(end)
 }
