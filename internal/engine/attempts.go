@@ -49,7 +49,7 @@ func (r *Run) attempted(p *pending, res *Result) {
 		r.budget.settle(p, res)
 	}
 	switch {
-	case err == nil && lacksMoney(res.Bad) && r.budget.host.Pause && r.o.Kept && p.mayPause(p):
+	case err == nil && lacksMoney(res.Bad) && r.o.Budget.Pause && r.o.Kept && p.mayPause(p):
 		r.fail(p, &resume.Pause{Kind: resume.System, Reason: dayOver, RetryAt: nextDay(r.now),
 			Prompt: res.Bad.Error() + "; it is called on the next day, or on an answer"}, res.Bad)
 	case err == nil:

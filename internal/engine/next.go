@@ -169,12 +169,9 @@ func (r *Run) ended(t *machine.Task) {
 
 // Fired says that a timer is due. One that was disarmed meanwhile is ignored.
 func (r *Run) Fired(id int64) {
-	d, armed := r.todo.due[id]
-	if !armed {
-		return
-	}
-	delete(r.todo.due, id)
+	d, armed := r.todo.fired(id)
 	switch {
+	case !armed:
 	case d.late:
 		d.call.ended(r, d.call, outcome{late: true}, d.call.lateError())
 	case d.call != nil:

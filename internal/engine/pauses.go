@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
@@ -438,17 +437,4 @@ func (w *waits) byTask(t *machine.Task) *Pause {
 		return w.pauses[i]
 	}
 	return nil
-}
-
-// questionChanged says that an answer is not used because the question has changed.
-func questionChanged(step string, answer any) diagnostics.Diagnostic {
-	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
-		Code: diagnostics.CodeQuestionChanged, Step: step,
-		Message: fmt.Sprintf("step %q asks something other than what was answered, and asks again",
-			step), Data: map[string]any{"answer": answer}}
-}
-
-// badWait is the failure of a step whose arguments do not say what it waits for, or says.
-func badWait(err error) *machine.Failure {
-	return &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err}
 }

@@ -248,8 +248,7 @@ func (r *Run) Unsaved() []journal.Event { return r.unsaved.events }
 
 // Saved says that what Unsaved returned is in the store.
 func (r *Run) Saved() {
-	clear(r.unsaved.events)
-	r.unsaved.events, r.unsaved.urgent = r.unsaved.events[:0], false
+	r.unsaved.saved()
 	r.trace.said(r.unsaved.takeSpoken(), r.now)
 	r.resumeAgents(nil)
 }
@@ -295,5 +294,8 @@ func (r *Run) Break(err error) {
 	r.stopUndo()
 }
 
-// Cancelled reports whether the run was told to stop.
-func (r *Run) Cancelled() bool { return r.ending.cancelled }
+// saved forgets what is in the store by now.
+func (s *unsaved) saved() {
+	clear(s.events)
+	s.events, s.urgent = s.events[:0], false
+}

@@ -73,17 +73,8 @@ func (e *ending) beginsAnew(interrupt resume.Interrupt, pauses []*Pause, doomed 
 	return interrupt == resume.Restart && !ends
 }
 
-// Undoes reports whether only rollbacks are left to do.
-func (r *Run) Undoes() bool { return r.undo.atEnd }
-
 // Undone lets a run that was rolled back for a pause accept an answer.
 func (r *Run) Undone() { r.undo.atEnd, r.undo.wasUndone, r.todo.over = false, true, false }
-
-// WasUndone reports whether the run paused and was rolled back, so that an answer restarts it.
-func (r *Run) WasUndone() bool { return r.undo.wasUndone }
-
-// Left is why rollbacks are left to a recovery; nil: none are.
-func (r *Run) Left() *runtime.Error { return r.undo.left }
 
 // undoNext continues the rollback. It returns false while something is in progress. It reports what cannot be undone,
 // and does not repeat what an earlier execution did.

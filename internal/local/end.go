@@ -31,15 +31,15 @@ func (r *Run) end() *End {
 	if j.Err() == nil {
 		err = e.Err()
 	}
-	left := e.Left()
-	switch {
+	stands := e.Standing()
+	switch left := stands.Left; {
 	case j.Err() != nil:
 	case left != nil: // it can be recovered, also if it was cancelled
 		e.ReportStopped(err)
 		err = left
-	case e.Waits():
+	case stands.Waits:
 		return r.endPaused()
-	case e.Over():
+	case stands.Over():
 		if failpoint.Reached(failpoint.BeforeEnd); j.Store != nil {
 			r.dropLeft()
 			e.NoteEnd(err)
@@ -52,7 +52,7 @@ func (r *Run) end() *End {
 		err = ledger.Error(j.Err())
 	}
 	failpoint.Reached(failpoint.AfterEnd)
-	over := e.Over()
+	over := stands.Over()
 	r.endAllSignals(false, over)
 	if r.rt.Store == nil && j.Store != nil && j.Err() == nil {
 		r.keepOrForget(over)
