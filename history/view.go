@@ -110,7 +110,7 @@ func (v *view) result() {
 	used, calls := v.engine.Used()
 	run.Usage = usageOf(used, calls)
 	switch {
-	case !v.engine.EndsCancelled() && (run.Status == Cancelled || v.engine.Result() == nil):
+	case !v.engine.Standing().EndsCancelled && (run.Status == Cancelled || v.engine.Result() == nil):
 		return
 	case run.Status == OK:
 		run.Output = v.engine.Result().Output

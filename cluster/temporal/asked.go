@@ -159,8 +159,8 @@ func forClient(err error) error {
 
 // takes reports whether the engine takes answers and values now. Otherwise they wait for the next leg.
 func (r *run) takes() bool {
-	e := r.engine
-	return r.cancelled == nil && r.shown == nil && !e.Cancelled() && !e.ForGood() && !e.Undoes()
+	stands := r.engine.Standing()
+	return r.cancelled == nil && r.shown == nil && !stands.Cancelled && !stands.ForGood && !stands.Undoes
 }
 
 // take takes an answer or a value while the run is at work.
@@ -191,7 +191,7 @@ func (r *run) answered(q *asked) (*engine.End, error) {
 // pause, put finishes the rollback first.
 func (r *run) put(q *asked) error {
 	e := r.engine
-	if e.Undoes() {
+	if e.Standing().Undoes {
 		if err := r.undo(); err != nil || r.carries {
 			return err
 		}
@@ -200,7 +200,7 @@ func (r *run) put(q *asked) error {
 	if err != nil {
 		return err
 	}
-	if !e.WasUndone() {
+	if !e.Standing().WasUndone {
 		e.TellReplayed()
 	}
 	return r.write(events)

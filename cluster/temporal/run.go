@@ -217,11 +217,12 @@ func (r *run) drives() (*engine.End, error) {
 func (r *run) ends() (*engine.End, error) {
 	e := r.engine
 	err := e.Err()
-	switch left := e.Left(); {
+	stands := e.Standing()
+	switch left := stands.Left; {
 	case left != nil:
 		e.ReportStopped(err)
 		err = left
-	case e.Waits():
+	case stands.Waits:
 		end := e.End(nil, wire.ListOf(r.offer.Found))
 		for _, p := range e.Pauses() {
 			end.Pauses = append(end.Pauses, p.Pause)
@@ -243,7 +244,7 @@ func (r *run) ends() (*engine.End, error) {
 // close makes the end of a leg complete.
 func (r *run) close(end engine.End) *engine.End {
 	if r.engine != nil {
-		r.engine.AddDiagnostics(&end)
+		end.Diagnostics = append(end.Diagnostics, r.engine.Diagnostics(end.Trace)...)
 		end.Used, end.Calls = r.engine.Used()
 	}
 	end.EndedAt, end.StartedAt = r.now(), r.started()
@@ -289,7 +290,7 @@ func (r *run) next(end *engine.End) func() (*engine.End, error) {
 	if end == nil || end.Pauses != nil {
 		return r.wait()
 	}
-	if r.cancelled != nil && r.engine != nil && !r.engine.Over() {
+	if r.cancelled != nil && r.engine != nil && !r.engine.Standing().Over() {
 		return r.cancel
 	}
 	return nil
@@ -406,7 +407,7 @@ func (r *run) write(events []journal.Event) error {
 
 // restart rolls a run back and begins it again, if an answer says so.
 func (r *run) restart() error {
-	if !r.engine.Restarts() {
+	if !r.engine.Standing().Restarts {
 		return nil
 	}
 	if err := r.undo(); err != nil || r.carries {
@@ -423,7 +424,7 @@ func (r *run) undo() error {
 	if err := r.drive(); err != nil || r.carries {
 		return err
 	}
-	if left := r.engine.Left(); left != nil {
+	if left := r.engine.Standing().Left; left != nil {
 		return left
 	}
 	if err := r.save(); err != nil {

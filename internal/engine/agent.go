@@ -104,8 +104,11 @@ func callsIn(events [][]agents.Event) []any {
 	return agents.Told(state.Calls)
 }
 
-// prepareAgent selects the agent, and makes its loop from the step's input.
-func (r *Run) prepareAgent(p *pending) error {
+// prepare selects the agent of a call, and makes its loop from the step's input. earlier is that of
+// [program.Program.Earlier]. report is what is to be reported.
+func (s *agentsOf) prepare(
+	p *pending, o *Options, b *budget, before *Answers, earlier bool,
+) (report diagnostics.List, err error) {
 	set := p.site.Agents
 	fields, _ := p.Input.(map[string]any)
 	id, found := "", diagnostics.List(nil)
@@ -119,45 +122,45 @@ func (r *Run) prepareAgent(p *pending) error {
 	if len(found) > 0 {
 		if set.Given { // else it was found when the recipe was compiled
 			shown := found[0]
-			shown.Position, shown.Step, shown.Message = p.site.Pos, p.Path, r.o.Redact.Text(shown.Message)
-			r.Report(shown)
+			shown.Position, shown.Step, shown.Message = p.site.Pos, p.Path, o.Redact.Text(shown.Message)
+			report = diagnostics.List{shown}
 		}
-		return program.ConfigError(found[0].Code, "%s: %s", p.site.Pos, found[0].Message)
+		return report, program.ConfigError(found[0].Code, "%s: %s", p.site.Pos, found[0].Message)
 	}
 	prompt, err := textOf(p, fields, "prompt")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	context, err := textOf(p, fields, "context")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	before, err := toldBefore(p, fields)
+	told, err := toldBefore(p, fields)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	images, err := imagesOf(p, fields)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	loop, err := loopOf(p, id, fields)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(before) > 0 && loop.Memory.Thread != "" {
-		return badArgument(p, "messages", fmt.Errorf("exclude the memory of agent %q", loop.Name))
+	if len(told) > 0 && loop.Memory.Thread != "" {
+		return nil, badArgument(p, "messages", fmt.Errorf("exclude the memory of agent %q", loop.Name))
 	}
-	if p.accounts, err = r.budget.priced(p.task, p.site.Pos, r.o.withFallbacks(loop.Models()...)...); err != nil {
-		return err
+	if p.accounts, err = b.priced(p.task, p.site.Pos, o.withFallbacks(loop.Models()...)...); err != nil {
+		return nil, err
 	}
-	a := r.agents.of(p.task)
-	a.atWork = atWork{call: p, loop: loop, unknown: r.before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
-		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
-			RunID: r.o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
-			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content, Repairs: &p.site.Repairs,
+	a := s.of(p.task)
+	a.atWork = atWork{call: p, loop: loop, unknown: before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
+		terms: agents.Terms{Before: told, Prompt: prompt, Files: images, Context: context,
+			RunID: o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: earlier,
+			Answers: slices.Clone(a.answers), Content: o.Wants.Content, Repairs: &p.site.Repairs,
 			Check: func(res *agents.Result) (string, error) { return p.task.Broken(answerOf(p.site, res)) }}}
 	p.agent, p.reports = a, loop.ReportIndeterminate
-	return nil
+	return nil, nil
 }
 
 // beginAgent starts or resumes an agent.

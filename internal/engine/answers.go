@@ -2,10 +2,12 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/value"
@@ -201,4 +203,12 @@ func (a *Answers) otherCall(key PauseKey, prompt string) (KeptAnswer, bool) {
 // SaysResult reports whether an answer gives the result of a call.
 func SaysResult(key PauseKey, answer any) bool {
 	return key.Reason == journal.Indeterminate && past.Decision(answer) == "result"
+}
+
+// questionChanged says that an answer is not used because the question has changed.
+func questionChanged(step string, answer any) diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
+		Code: diagnostics.CodeQuestionChanged, Step: step,
+		Message: fmt.Sprintf("step %q asks something other than what was answered, and asks again",
+			step), Data: map[string]any{"answer": answer}}
 }

@@ -49,7 +49,7 @@ func (r *Run) attempted(p *pending, res *Result) {
 		r.budget.settle(p, res)
 	}
 	switch {
-	case err == nil && lacksMoney(res.Bad) && r.budget.host.Pause && r.o.Kept && p.mayPause(p):
+	case err == nil && lacksMoney(res.Bad) && r.o.Budget.Pause && r.o.Kept && p.mayPause(p):
 		r.fail(p, &resume.Pause{Kind: resume.System, Reason: dayOver, RetryAt: nextDay(r.now),
 			Prompt: res.Bad.Error() + "; it is called on the next day, or on an answer"}, res.Bad)
 	case err == nil:
@@ -184,7 +184,7 @@ func (r *Run) retry(p *pending) {
 		r.drawn.draw(p)
 	}
 	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
-	r.make(p)
+	r.todo.ask(r.calls.attempt(p, r.now, r.by))
 }
 
 // retryEvent is the event of a failed attempt; more are the attributes after "attempt".

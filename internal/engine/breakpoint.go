@@ -70,17 +70,13 @@ func shownSealed(input any) (any, error) {
 	})
 }
 
-// shareBreak continues at a breakpoint as it was answered under an earlier definition, if the step waits there.
-func (r *Run) shareBreak(there *resume.Pause, answer any) {
-	i := slices.IndexFunc(r.past.pending, func(c machine.Command) bool {
-		return c.Op == machine.Open && c.Task.AtBreakpoint() && c.Task.Path() == there.Step
+// atBreak returns the task with a path that waits at a breakpoint and has opened no pause; nil: none does.
+func (p *leftOver) atBreak(path string) *machine.Task {
+	i := slices.IndexFunc(p.pending, func(c machine.Command) bool {
+		return c.Op == machine.Open && c.Task.AtBreakpoint() && c.Task.Path() == path
 	})
 	if i < 0 {
-		return
+		return nil
 	}
-	t := r.past.pending[i].Task
-	p := *there
-	p.ID = r.waits.idOfNext(p.Step)
-	r.record(t, p.Step, journal.PauseOpened{Pause: p, Interrupt: r.o.Interrupt})
-	r.record(nil, p.Step, journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: answer, Kept: true})
+	return p.pending[i].Task
 }

@@ -141,6 +141,7 @@ type calls struct {
 	blocked    []*pending // they wait for the store
 	queue      []*pending // they wait for a slot
 	busy       int        // slots
+	quick      bool       // calls may be made while others wait: they do not overlap, and no hook looks at them
 	spare      []*pending // memory of calls that are over
 }
 
@@ -266,7 +267,7 @@ func (r *Run) enter(p *pending) {
 	}
 	if r.calls.busy >= r.o.Parallel {
 		if r.todo.drains && p.canPutOff(r.o.Kept) {
-			r.putOff(p)
+			r.fail(p, p.putOff(r.now), p.last)
 			return
 		}
 		p.stage = queued
@@ -294,19 +295,19 @@ func (r *Run) leave(p *pending) {
 	}
 }
 
-// make has the driver make an attempt.
-func (r *Run) make(p *pending) {
-	p.Attempt, p.Group, p.By = p.Attempts+1, r.calls.group, r.by
+// attempt has the driver make an attempt of a call, for whom the run serves.
+func (c *calls) attempt(p *pending, now time.Time, by string) Command {
+	p.Attempt, p.Group, p.By = p.Attempts+1, c.group, by
 	p.Alone = p.Alone || p.task.Nested() || p.task.Node().Timeout > 0
 	if p.policy != nil {
 		p.Timeout = p.policy.Timeout
 	}
-	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && (p.Timeout == 0 || left < p.Timeout) {
+	if left := p.deadline.Sub(now); !p.deadline.IsZero() && (p.Timeout == 0 || left < p.Timeout) {
 		p.Timeout, p.Grace = max(left, 1), p.grace
 	}
-	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && r.o.Before == nil
+	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && c.quick
 	p.stage = asked
-	r.todo.ask(Command{Op: Make, Call: p.Call, of: p})
+	return Command{Op: Make, Call: p.Call, of: p}
 }
 
 // begins reports whether a call that is handed to the driver starts. If not, it is over.

@@ -56,24 +56,6 @@ func askedLater(t *machine.Task) bool {
 	return (n.Kind == machine.Call || n.Kind == machine.Wait) && (n.Foreach == nil || t.Whole() != t)
 }
 
-// deniedNow asks the hooks about a step that a journal left to do and in which nothing has happened, and ends it if one
-// denies it.
-func (r *Run) deniedNow(c machine.Command) bool {
-	t := c.Task
-	if c.Op != machine.Start && c.Op != machine.Open || t.AtBreakpoint() || c.Again || t.Entered() ||
-		r.agents[t] != nil {
-		return false
-	}
-	if _, begun := r.past.unsure[t]; begun {
-		return false
-	}
-	f := r.ending.askHooks(r.o.Before, t.Path())
-	if f != nil {
-		r.record(t, t.Path(), journal.StepDenied{Failure: f})
-	}
-	return f != nil
-}
-
 // applyDenied ends a step that has begun. Of one that has not, t is nil: the machine will find it denied.
 func (r *Run) applyDenied(t *machine.Task, path string, f *machine.Failure) {
 	if t != nil {
@@ -103,4 +85,15 @@ func (p *leftOver) denyAs(events []journal.Event) {
 			p.deny(events[i].Path, what.Failure)
 		}
 	}
+}
+
+// asksNow reports whether the hooks are asked about a command that a journal left to do: nothing has happened in its
+// step, which has begun or not.
+func (p *leftOver) asksNow(c machine.Command, agents agentsOf) bool {
+	t := c.Task
+	if c.Op != machine.Start && c.Op != machine.Open || t.AtBreakpoint() || c.Again || t.Entered() || agents[t] != nil {
+		return false
+	}
+	_, begun := p.unsure[t]
+	return !begun
 }

@@ -17,7 +17,7 @@
 //
 // Where to look:
 //
-//	run, next, apply, legal          the run, what is done next, what an event means, and whether it is possible
+//	run, next, todo, apply, legal    the run, what is done next, what an event means, and whether it is possible
 //	call, calls, attempts            calls under way, and their attempts
 //	step, job, undo                  who they are made for: steps, agents and rollbacks
 //	model, fallback, files           what calls of models need beside that
@@ -28,5 +28,8 @@
 //	budget, use, open                what calls may use, have used, and that they take long
 //	finally, end, result             how a run ends
 //	replay, share, view              a journal: to continue, of another run, to look at
-//	trace                            what sinks are shown
+//	trace, tools, breakpoint, deny   what sinks are shown, tools that change, and steps that wait or may not begin
+//	drain, hold                      how an execution stops early
+//
+// The state is in parts, each a type with the rules for its data: docs/design.md, section "The parts of a run".
 package engine

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -25,12 +26,13 @@ func (r *Run) Drain() {
 	for _, p := range slices.Clone(r.calls.queue) {
 		if p.canPutOff(r.o.Kept) {
 			r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })
-			r.putOff(p)
+			r.fail(p, p.putOff(r.now), p.last)
 		}
 	}
 	for _, p := range waiting(r.m) {
 		if p.stage == delayed && p.canPutOff(r.o.Kept) {
-			r.putOff(p)
+			r.todo.disarm(p.timer)
+			r.fail(p, p.putOff(r.now), p.last)
 		}
 	}
 	if p := r.undo.call; p != nil && p.stage == delayed && p.repeatable() {
@@ -58,16 +60,14 @@ func waiting(m *machine.Machine) (list []*pending) {
 // was cut off. kept: runs outlive the process.
 func (p *pending) canPutOff(kept bool) bool { return kept && !p.repeatable() && p.mayPause(p) }
 
-// putOff makes a call that waits a pause which is due when the call is.
-func (r *Run) putOff(p *pending) {
+// putOff is the pause of a call that waits: it is due when the call is.
+func (p *pending) putOff(now time.Time) *resume.Pause {
 	due := p.due
-	if due.Before(r.now) {
-		due = r.now
+	if due.Before(now) {
+		due = now
 	}
-	r.todo.disarm(p.timer)
-	r.fail(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: due,
-		Prompt: fmt.Sprintf("%s waits because its process drained; it is called in time, or on an answer", p.named())},
-		p.last)
+	return &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: due,
+		Prompt: fmt.Sprintf("%s waits because its process drained; it is called in time, or on an answer", p.named())}
 }
 
 // endDrain ends the execution of a run that drains, once no call is in progress. It returns false while one is.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,18 +30,16 @@ type End struct {
 	EndedAt     time.Time      // of the execution, or of a run that had ended before; zero like StartedAt
 }
 
-// Over reports whether the run has ended for good. Call it when the execution is over, and the run does not wait.
-func (r *Run) Over() bool { return r.Left() == nil && (!r.Cancelled() || r.ForGood()) }
-
 // NoteEnd records how the execution ended: that the run is over, with err or without one, or that another execution can
 // continue it.
 func (r *Run) NoteEnd(err error) {
-	if !r.Over() {
+	s := r.Standing()
+	if !s.Over() {
 		r.Note("", journal.Stopped{})
 		return
 	}
 	status := checkpoint.OK
-	if r.EndsCancelled() {
+	if s.EndsCancelled {
 		status = checkpoint.Cancelled
 	} else if err != nil {
 		status = checkpoint.Failed
@@ -61,13 +58,6 @@ func (r *Run) NoteEnd(err error) {
 func (r *Run) NotePaused() {
 	usage, models := r.budget.usage()
 	r.Note("", journal.Paused{Usage: usage, Models: models})
-}
-
-// usage is what the run used of models, in all executions, together and of each.
-func (b *budget) usage() (checkpoint.Usage, map[string]checkpoint.Usage) {
-	used := b.total
-	used.Calls = b.calls
-	return used.Total(), maps.Clone(b.models)
 }
 
 // short cuts a message for lists of runs.
@@ -106,11 +96,6 @@ func (r *Run) End(err error, found diagnostics.List) End {
 		end.Output = result.Output
 	}
 	return end
-}
-
-// AddDiagnostics adds the diagnostics of the run.
-func (r *Run) AddDiagnostics(end *End) {
-	end.Diagnostics = append(end.Diagnostics, r.Diagnostics(end.Trace)...)
 }
 
 // Status is how the execution ended, as the trace names it: ok, paused, error or cancelled.

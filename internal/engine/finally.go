@@ -74,9 +74,6 @@ func (r *Run) quit() {
 	r.agents = nil
 }
 
-// EndsCancelled reports whether the run was cancelled for good, also if its finally runs or has run since.
-func (r *Run) EndsCancelled() bool { return r.ending.cancelledForGood() != nil }
-
 // cancelledForGood is why the run was cancelled for good; nil: it was not.
 func (e *ending) cancelledForGood() *string {
 	if f := e.fixed; f != nil && f.Status == "cancelled" {

@@ -38,7 +38,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 	p.Alone, p.known = true, a.mayPause(p) // agents record that they call models and tools
 	a.jobs = append(a.jobs, p)
 	if p.Kind == "" {
-		r.make(p)
+		r.todo.ask(r.calls.attempt(p, r.now, r.by))
 		return
 	}
 	p.accounts = step.accounts
@@ -148,7 +148,7 @@ func (a *agent) entered(r *Run, p *pending) {
 	if p.Request != nil {
 		r.drawn.draw(p)
 	}
-	r.make(p)
+	r.todo.ask(r.calls.attempt(p, r.now, r.by))
 }
 
 func (a *agent) tell(e *events, p *pending, ev trace.Event, content any, _ bool) {

@@ -83,14 +83,19 @@ func (r *Run) Next() Command {
 	}
 }
 
-// machineNext returns what the journal left to do, then the commands of the machine.
+// machineNext returns what the journal left to do, then the commands of the machine. Steps that hooks deny end.
 func (r *Run) machineNext() machine.Command {
 	for len(r.past.pending) > 0 {
 		c := r.past.pending[0]
 		r.past.pending = r.past.pending[1:]
-		if !r.deniedNow(c) {
+		if !r.past.asksNow(c, r.agents) {
 			return c
 		}
+		f := r.ending.askHooks(r.o.Before, c.Task.Path())
+		if f == nil {
+			return c
+		}
+		r.record(c.Task, c.Task.Path(), journal.StepDenied{Failure: f})
 	}
 	return r.m.Next()
 }
@@ -164,12 +169,9 @@ func (r *Run) ended(t *machine.Task) {
 
 // Fired says that a timer is due. One that was disarmed meanwhile is ignored.
 func (r *Run) Fired(id int64) {
-	d, armed := r.todo.due[id]
-	if !armed {
-		return
-	}
-	delete(r.todo.due, id)
+	d, armed := r.todo.fired(id)
 	switch {
+	case !armed:
 	case d.late:
 		d.call.ended(r, d.call, outcome{late: true}, d.call.lateError())
 	case d.call != nil:

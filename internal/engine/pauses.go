@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
@@ -136,13 +135,25 @@ func (r *Run) openWait(c machine.Command) {
 		}
 		return
 	}
-	if t.Node().Adapter == program.WaitSaid {
-		r.say(t, c.Input)
+	kind := t.Node().Adapter.(program.WaitKind)
+	if kind == program.WaitSaid {
+		what, err := saidBy(c.Input, r.o.Redact)
+		if err != nil {
+			r.refuseWait(t, badWait(err))
+			return
+		}
+		r.trace.begun(t, r.now)
+		r.unsaved.spoken = append(r.unsaved.spoken, spoken{t, what}) // recorded first, so that it is never shown twice
+		if r.record(t, r.trace.path(t), what); r.unsaved.durable {
+			r.todo.ask(Command{Op: Save})
+		} else {
+			r.trace.said(r.unsaved.takeSpoken(), r.now)
+		}
 		return
 	}
-	p, err := pauseOf(t.Node().Adapter.(program.WaitKind), c.Input, r.now)
+	p, err := pauseOf(kind, c.Input, r.now)
 	if err != nil {
-		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
+		r.refuseWait(t, badWait(err))
 		return
 	}
 	if left := p.RetryAt.Sub(r.now); !p.RetryAt.IsZero() && (left <= r.o.Limits.InlineWait || !r.o.Kept) {
@@ -426,12 +437,4 @@ func (w *waits) byTask(t *machine.Task) *Pause {
 		return w.pauses[i]
 	}
 	return nil
-}
-
-// questionChanged says that an answer is not used because the question has changed.
-func questionChanged(step string, answer any) diagnostics.Diagnostic {
-	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
-		Code: diagnostics.CodeQuestionChanged, Step: step,
-		Message: fmt.Sprintf("step %q asks something other than what was answered, and asks again",
-			step), Data: map[string]any{"answer": answer}}
 }

@@ -72,7 +72,7 @@ func (r *Run) Resume(inputs map[string]any, was *past.Past, ended, undo bool) er
 		r.replayed(c)
 	}
 	r.m.SetMaxParallel(r.o.Parallel)
-	r.setLimits(own)
+	r.o.setLimits(own, r.m)
 	r.past.replaying, r.past.known = false, nil
 	if !ended {
 		r.noteExecution()
@@ -149,7 +149,7 @@ func (r *Run) recall(e *journal.Event) {
 			l := r.o.Limits
 			l.MaxItems, l.MaxSteps = was.Items, was.Steps
 			l.MaxOutputBytes, l.MaxRunBytes = was.OutputBytes, was.RunBytes
-			r.setLimits(l.WithDefaults())
+			r.o.setLimits(l.WithDefaults(), r.m)
 		}
 	}
 	if n > 0 {
@@ -157,10 +157,10 @@ func (r *Run) recall(e *journal.Event) {
 	}
 }
 
-// setLimits changes the limits of the run. The machine has those of its sizes.
-func (r *Run) setLimits(l runtime.Limits) {
-	r.o.Limits = l
-	r.m.SetLimits(l.MaxItems, l.MaxSteps, l.MaxOutputBytes, l.MaxRunBytes)
+// setLimits changes the limits of a run. The machine has those of its sizes.
+func (o *Options) setLimits(l runtime.Limits, m *machine.Machine) {
+	o.Limits = l
+	m.SetLimits(l.MaxItems, l.MaxSteps, l.MaxOutputBytes, l.MaxRunBytes)
 }
 
 // replayed is carryOut for a command that was executed earlier.
@@ -241,8 +241,13 @@ func (r *Run) GoLive() {
 	}
 	r.past.there = false
 	undone := r.undo.wasUndone
+	goOnDue := func() { // ends the pauses that are due
+		for _, p := range slices.Clone(r.waits.pauses) {
+			r.goOn(p)
+		}
+	}
 	if undone { // then what is due restarts the run
-		r.goOnDue()
+		goOnDue()
 	}
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Running && t.First == 0 {
@@ -266,7 +271,7 @@ func (r *Run) GoLive() {
 	}
 	p.halted = nil
 	if !undone {
-		r.goOnDue()
+		goOnDue()
 	}
 }
 
@@ -284,7 +289,9 @@ func (r *Run) interrupted(c machine.Command) (p *pending, unknown bool) {
 	p.Input = c.Input
 	switch was, begun := r.past.unsure[t]; {
 	case p.Kind == program.AgentCall:
-		unknown = r.prepareAgent(p) == nil && p.agent.leftOpen(p, &r.o, r.calls.generation)
+		found, err := r.agents.prepare(p, &r.o, &r.budget, &r.before, r.program.Earlier())
+		r.Report(found...)
+		unknown = err == nil && p.agent.leftOpen(p, &r.o, r.calls.generation)
 	case begun && p.Kind == program.ToolCall:
 		unknown = r.o.prepareTool(p, &r.tools) != nil || !p.begunAs(was.Effect).repeatable()
 		p.made = was.made
@@ -318,13 +325,6 @@ func (p *leftOver) poisonous(c *pending) error {
 	return &runtime.Error{Category: runtime.CategoryTool, Code: "step.poison",
 		Err: fmt.Errorf("%s: tool %q was called %d times, and each time the process ended before it did",
 			c.site.Pos, c.Name, maxDeaths)}
-}
-
-// goOnDue ends the pauses that are due.
-func (r *Run) goOnDue() {
-	for _, p := range slices.Clone(r.waits.pauses) {
-		r.goOn(p)
-	}
 }
 
 // timer finds the timer of a task in armed; -1: it is not armed.

@@ -101,9 +101,6 @@ func (r *Run) RestartBy(p *Pause, answer any) ([]journal.Event, error) {
 	return r.unsaved.signs(r.waits.andClosed(e, p)), nil
 }
 
-// Restarts reports whether the run is to be rolled back because of an answer, and then begins again.
-func (r *Run) Restarts() bool { return r.undo.restart != nil }
-
 // Restart returns the event that begins such a run again, once it is rolled back.
 func (r *Run) Restart() []journal.Event {
 	return []journal.Event{{At: r.now, What: journal.Restarted{Generation: r.calls.generation + 1}}}
@@ -124,7 +121,8 @@ func (r *Run) beginAgain(answered *Pause) {
 	r.todo.disarmAll()
 	r.past = leftOver{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
 		spans: r.past.spans}
-	r.waits, r.agents, r.undo, r.budget.uses, r.budget.kept = waits{}, nil, undoing{}, nil, 0
+	r.waits, r.agents, r.undo = waits{}, nil, undoing{}
+	r.budget.nextGeneration()
 	r.before.nextGeneration()
 	r.todo.over = false
 	r.calls.generation++

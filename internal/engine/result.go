@@ -18,7 +18,7 @@ func (r *Run) Result() *machine.Result { return r.m.Result() }
 
 // Err is the error that a run ends with; nil: none.
 func (r *Run) Err() error {
-	if reason := r.ending.cancelledForGood(); reason != nil && (r.ending.fixed == nil || !r.Cancelled()) {
+	if reason := r.ending.cancelledForGood(); reason != nil && (r.ending.fixed == nil || !r.ending.cancelled) {
 		return cancelledForGood(*reason)
 	}
 	f := r.m.Result().Failure
@@ -30,17 +30,6 @@ func (r *Run) Err() error {
 	}
 	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
 }
-
-// Waits reports whether the run waits for an answer.
-func (r *Run) Waits() bool {
-	if r.ending.forGood != nil {
-		return len(r.waits.pauses) > 0
-	}
-	return r.m.Result().Status == machine.Waiting
-}
-
-// ForGood reports whether the run was cancelled for good, and does not run its finally yet.
-func (r *Run) ForGood() bool { return r.ending.forGood != nil }
 
 // Trace returns what happened in this execution, in plan order.
 func (r *Run) Trace() []trace.Event { return r.trace.inPlanOrder(r.m) }
@@ -117,3 +106,31 @@ type cancelledBecause string
 func (c cancelledBecause) Error() string { return string(c) }
 
 func (c cancelledBecause) Is(target error) bool { return target == context.Canceled }
+
+// Standing is how far a run has come to its end.
+type Standing struct {
+	Waits         bool           // for an answer; it is not known before [Run.Result] is
+	Cancelled     bool           // it was told to stop
+	ForGood       bool           // it was cancelled for good, and does not run its finally yet
+	EndsCancelled bool           // it was cancelled for good, also if its finally runs or has run since
+	Undoes        bool           // only rollbacks are left to do
+	WasUndone     bool           // it paused and was rolled back, so that an answer restarts it
+	Restarts      bool           // it is to be rolled back because of an answer, and then begins again
+	Left          *runtime.Error // why rollbacks are left to a recovery; nil: none are
+}
+
+// Over reports whether the run has ended for good, once the execution is over, unless the run waits.
+func (s Standing) Over() bool { return s.Left == nil && (!s.Cancelled || s.ForGood) }
+
+// Standing returns how far the run has come to its end.
+func (r *Run) Standing() Standing {
+	s := Standing{Cancelled: r.ending.cancelled, ForGood: r.ending.forGood != nil,
+		EndsCancelled: r.ending.cancelledForGood() != nil, Undoes: r.undo.atEnd, WasUndone: r.undo.wasUndone,
+		Restarts: r.undo.restart != nil, Left: r.undo.left}
+	if result := r.m.Result(); s.ForGood {
+		s.Waits = len(r.waits.pauses) > 0
+	} else {
+		s.Waits = result != nil && result.Status == machine.Waiting
+	}
+	return s
+}

@@ -159,6 +159,7 @@ type actor struct {
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: past.Clock{Since: o.Now}}
 	r.calls.generation, r.budget, r.unsaved.by = 1, newBudget(p, &r.o), o.By
+	r.calls.quick = !p.Overlaps && o.Before == nil
 	r.trace.live, r.unsaved.durable, r.tools.now = o.Shown, o.Durable, o.Tools
 	return r
 }
@@ -247,8 +248,7 @@ func (r *Run) Unsaved() []journal.Event { return r.unsaved.events }
 
 // Saved says that what Unsaved returned is in the store.
 func (r *Run) Saved() {
-	clear(r.unsaved.events)
-	r.unsaved.events, r.unsaved.urgent = r.unsaved.events[:0], false
+	r.unsaved.saved()
 	r.trace.said(r.unsaved.takeSpoken(), r.now)
 	r.resumeAgents(nil)
 }
@@ -294,5 +294,8 @@ func (r *Run) Break(err error) {
 	r.stopUndo()
 }
 
-// Cancelled reports whether the run was told to stop.
-func (r *Run) Cancelled() bool { return r.ending.cancelled }
+// saved forgets what is in the store by now.
+func (s *unsaved) saved() {
+	clear(s.events)
+	s.events, s.urgent = s.events[:0], false
+}

@@ -6,7 +6,6 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -16,23 +15,14 @@ type spoken struct {
 	what journal.Said
 }
 
-// say ends a step that says something. What it says is recorded first and shown then, so that it is never shown twice.
-func (r *Run) say(t *machine.Task, input any) {
+// saidBy is what a step with this input says.
+func saidBy(input any, redact *value.Redactor) (journal.Said, error) {
 	fields, _ := input.(map[string]any)
 	text, err := value.Text(fields["text"])
 	if err != nil {
-		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
-		return
+		return journal.Said{}, err
 	}
-	what := journal.Said{Text: valid(r.o.Redact.Text(text)), Value: r.o.Redact.Value(fields["value"])}
-	r.trace.begun(t, r.now)
-	r.unsaved.spoken = append(r.unsaved.spoken, spoken{t, what})
-	r.record(t, r.trace.path(t), what)
-	if r.unsaved.durable {
-		r.todo.ask(Command{Op: Save})
-	} else {
-		r.trace.said(r.unsaved.takeSpoken(), r.now)
-	}
+	return journal.Said{Text: valid(redact.Text(text)), Value: redact.Value(fields["value"])}, nil
 }
 
 // said shows what has been said, now that it is recorded.

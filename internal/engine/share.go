@@ -108,7 +108,13 @@ func (r *Run) shareOther(e *journal.Event, stood bool, generation int, there *el
 	case journal.PauseAnswered:
 		if p := there.pauses[what.Pause]; stood && p != nil && past.AtBreakpoint(p) {
 			advance()
-			r.shareBreak(p, what.Answer)
+			if t := r.past.atBreak(p.Step); t != nil { // it continues as it did under the earlier definition
+				there := *p
+				there.ID = r.waits.idOfNext(p.Step)
+				r.record(t, p.Step, journal.PauseOpened{Pause: there, Interrupt: r.o.Interrupt})
+				r.record(nil, p.Step, journal.PauseAnswered{Pause: there.ID, Next: resume.Answered,
+					Answer: what.Answer, Kept: true})
+			}
 		}
 	case journal.Shared:
 		if generation > 0 {

@@ -34,7 +34,14 @@ func (r *Run) Carry(s checkpoint.Signal) []journal.Event {
 	switch {
 	case err != nil:
 	case s.Kind == checkpoint.SignalAnswer:
-		events, err = r.carryAnswer(data)
+		var p *Pause
+		var v any
+		if p, err = r.waits.answered(data); err == nil {
+			v, err = r.Fits(p, AnswerIn(&p.Pause, data))
+		}
+		if err == nil {
+			events = r.Answer(p, v)
+		}
 	case s.Kind == checkpoint.SignalSend:
 		events, err = r.carryValue(data)
 	case s.Kind == checkpoint.SignalTell:
@@ -61,21 +68,17 @@ func (r *Run) TakeNow(events []journal.Event) {
 	r.Take(events)
 }
 
-// carryAnswer makes the events of an answer, with the checks that an answer by other ways gets.
-func (r *Run) carryAnswer(data map[string]any) ([]journal.Event, error) {
+// answered is the pause that a signal answers.
+func (w *waits) answered(data map[string]any) (*Pause, error) {
 	id, _ := data["pause"].(string)
-	p := r.waits.pause(id)
+	p := w.pause(id)
 	if p == nil {
 		return nil, fmt.Errorf("pause %q is no longer open", id)
 	}
 	if question, ok := data["question"].(string); ok && question != p.Question() {
 		return nil, fmt.Errorf("%s asks something else by now", &p.Pause)
 	}
-	v, err := r.Fits(p, AnswerIn(&p.Pause, data))
-	if err != nil {
-		return nil, err
-	}
-	return r.Answer(p, v), nil
+	return p, nil
 }
 
 // AnswerIn is the answer in a signal. One that says nothing is the default of a question that has one; else it is {},

@@ -125,7 +125,9 @@ func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
 		}
 		return nil, err
 	case program.AgentCall:
-		return nil, r.prepareAgent(p)
+		found, err := r.agents.prepare(p, &r.o, &r.budget, &r.before, r.program.Earlier())
+		r.Report(found...)
+		return nil, err
 	}
 	return nil, r.o.prepareTool(p, &r.tools)
 }

@@ -14,7 +14,7 @@ type step struct{}
 
 func (step) mayPause(*pending) bool { return true }
 
-func (step) entered(r *Run, p *pending) { r.make(p) }
+func (step) entered(r *Run, p *pending) { r.todo.ask(r.calls.attempt(p, r.now, r.by)) }
 
 func (step) tell(e *events, p *pending, ev trace.Event, content any, live bool) {
 	if *e.keep(p.task) = ev; !live {

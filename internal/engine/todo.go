@@ -139,3 +139,10 @@ func (s *todo) retryAfter(p *pending, now time.Time, delay time.Duration) {
 	}
 	p.timer = s.arm(delay, due{call: p, late: late})
 }
+
+// fired removes a timer that is due; false: it was disarmed.
+func (s *timers) fired(id int64) (d due, armed bool) {
+	d, armed = s.due[id]
+	delete(s.due, id)
+	return d, armed
+}

@@ -73,17 +73,8 @@ func (e *ending) beginsAnew(interrupt resume.Interrupt, pauses []*Pause, doomed 
 	return interrupt == resume.Restart && !ends
 }
 
-// Undoes reports whether only rollbacks are left to do.
-func (r *Run) Undoes() bool { return r.undo.atEnd }
-
 // Undone lets a run that was rolled back for a pause accept an answer.
 func (r *Run) Undone() { r.undo.atEnd, r.undo.wasUndone, r.todo.over = false, true, false }
-
-// WasUndone reports whether the run paused and was rolled back, so that an answer restarts it.
-func (r *Run) WasUndone() bool { return r.undo.wasUndone }
-
-// Left is why rollbacks are left to a recovery; nil: none are.
-func (r *Run) Left() *runtime.Error { return r.undo.left }
 
 // undoNext continues the rollback. It returns false while something is in progress. It reports what cannot be undone,
 // and does not repeat what an earlier execution did.
@@ -182,7 +173,7 @@ func (u *undoing) entered(r *Run, p *pending) {
 		return
 	}
 	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
-	r.make(p)
+	r.todo.ask(r.calls.attempt(p, r.now, r.by))
 }
 
 // prepareRollback works out the arguments of a rollback.
@@ -288,6 +279,7 @@ func (u *undoing) apply(e *journal.Event) (failed string) {
 // CancelForGood records that only rollbacks continue. Pending pauses need no answer any more, except those about calls
 // with unknown outcome: the run asks about each such call first, unless the end is forced.
 func (r *Run) CancelForGood(reason string, force bool) {
+	r.todo.over = false
 	pauses, pending := slices.Clone(r.waits.pauses), slices.Clone(r.past.pending)
 	force = force || r.ending.fixed != nil // nothing comes after a finally
 	if r.undo.restart != nil {
@@ -323,12 +315,6 @@ func (r *Run) CancelForGood(reason string, force bool) {
 			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
 		}
 	}
-}
-
-// GiveUp rolls back a run that waits, as nobody can answer.
-func (r *Run) GiveUp(reason string) {
-	r.todo.over = false
-	r.CancelForGood(reason, true)
 }
 
 const unknownOutcome = "it was called, and it is not known whether it had its effect"

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -235,4 +236,22 @@ func (a *agent) say(what *journal.AgentEvents, path string) {
 		unspend(a.call.accounts, d.used)
 		delete(a.unsaid, path)
 	}
+}
+
+// usage is what the run used of models, in all executions, together and of each.
+func (b *budget) usage() (checkpoint.Usage, map[string]checkpoint.Usage) {
+	used := b.total
+	used.Calls = b.calls
+	return used.Total(), maps.Clone(b.models)
+}
+
+// nextGeneration forgets what steps used and agents keep in the present generation.
+func (b *budget) nextGeneration() { b.uses, b.kept = nil, 0 }
+
+// usedBy is what a step used of models in the present generation, and why the last answer of its model ended.
+func (b *budget) usedBy(path string) (used journal.Amount, finish string) {
+	if u := b.uses[path]; u != nil {
+		return u.used, u.Finish
+	}
+	return used, ""
 }

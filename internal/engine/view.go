@@ -60,9 +60,7 @@ func (r *Run) Steps() (list []Step) {
 		case machine.SkippedUpstream:
 			s.Reason = "upstream"
 		}
-		if u := r.budget.uses[s.Path]; u != nil {
-			s.Used, s.Finish = u.used, u.Finish
-		}
+		s.Used, s.Finish = r.budget.usedBy(s.Path)
 		list = append(list, s)
 	}, func(*machine.Task) {})
 	return list

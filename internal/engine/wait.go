@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
 )
 
 // pauseOf makes the pause of a human or a wait step from its arguments, as the recipe's reader and
@@ -80,4 +82,9 @@ func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, e
 		err = p.CheckExpiry()
 	}
 	return p, err
+}
+
+// badWait is the failure of a step whose arguments do not say what it waits for, or says.
+func badWait(err error) *machine.Failure {
+	return &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err}
 }

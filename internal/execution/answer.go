@@ -207,7 +207,7 @@ func (a *answer) tell(x *resumption, r *local.Run) error {
 	if err := r.Engine.Refuses(p, a.value); err != nil {
 		return err
 	}
-	if a.again && !r.Engine.Undoes() && !r.Engine.WasUndone() {
+	if stands := r.Engine.Standing(); a.again && !stands.Undoes && !stands.WasUndone {
 		return x.decideRestart(r, p, a)
 	}
 	return x.record(r, a.hash, func() []journal.Event { return r.Engine.Answer(p, a.value) })
@@ -228,7 +228,7 @@ func (x *resumption) decideRestart(r *local.Run, p *engine.Pause, a *answer) err
 
 // restart rolls a run back and begins it again, if an answer of this or of an earlier execution says so.
 func (x *resumption) restart(r *local.Run) error {
-	if !r.Engine.Restarts() {
+	if !r.Engine.Standing().Restarts {
 		return nil
 	}
 	if err := x.undo(r); err != nil {

@@ -28,7 +28,8 @@ func (cancellation) possible(x *resumption, p *program.Program) error {
 
 func (c cancellation) tell(x *resumption, r *local.Run) error {
 	e := r.Engine
-	done := e.ForGood() && !(c.force && e.Waits())
+	stands := e.Standing()
+	done := stands.ForGood && !(c.force && stands.Waits)
 	if c.signal != nil {
 		e.For(c.signal.By, c.signal.ID)
 		defer e.For(x.by(), "")

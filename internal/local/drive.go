@@ -40,7 +40,7 @@ func (r *Run) supervise() {
 		stop = context.AfterFunc(r.ctx, func() { r.happened(func() {}) })
 	}
 	next := r.drive(func() {
-		if !r.Engine.Undoes() {
+		if !r.Engine.Standing().Undoes {
 			r.Engine.GoLive()
 		}
 	})
@@ -69,7 +69,7 @@ func (r *Run) Undo() error {
 	if r.fault != nil {
 		panic(r.fault)
 	}
-	if left := r.Engine.Left(); left != nil {
+	if left := r.Engine.Standing().Left; left != nil {
 		return left
 	}
 	if err := r.Flush(); err != nil {
@@ -278,7 +278,7 @@ func (r *Run) stop(c *engine.Call, err error) {
 	if g := r.groupOf(c); g != nil {
 		g.cancel(err)
 	}
-	if id := c.ID; !r.Engine.Cancelled() {
+	if id := c.ID; !r.Engine.Standing().Cancelled {
 		r.leaveSoon(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 	}
 }
@@ -323,7 +323,7 @@ func (r *Run) draining() bool {
 
 // stopped ends the run early, after the grace period at the latest.
 func (r *Run) stopped(tell func()) {
-	already := r.Engine.Cancelled()
+	already := r.Engine.Standing().Cancelled
 	r.Engine.Tick(r.now())
 	if tell(); already {
 		return

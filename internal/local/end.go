@@ -31,15 +31,15 @@ func (r *Run) end() *End {
 	if j.Err() == nil {
 		err = e.Err()
 	}
-	left := e.Left()
-	switch {
+	stands := e.Standing()
+	switch left := stands.Left; {
 	case j.Err() != nil:
 	case left != nil: // it can be recovered, also if it was cancelled
 		e.ReportStopped(err)
 		err = left
-	case e.Waits():
+	case stands.Waits:
 		return r.endPaused()
-	case e.Over():
+	case stands.Over():
 		if failpoint.Reached(failpoint.BeforeEnd); j.Store != nil {
 			r.dropLeft()
 			e.NoteEnd(err)
@@ -52,7 +52,7 @@ func (r *Run) end() *End {
 		err = ledger.Error(j.Err())
 	}
 	failpoint.Reached(failpoint.AfterEnd)
-	over := e.Over()
+	over := stands.Over()
 	r.endAllSignals(false, over)
 	if r.rt.Store == nil && j.Store != nil && j.Err() == nil {
 		r.keepOrForget(over)
@@ -161,7 +161,7 @@ func (r *Run) unkept(err error) *End {
 		return r.ending(ledger.Error(err))
 	}
 	r.turn.take()
-	r.Engine.GiveUp("it cannot be kept")
+	r.Engine.CancelForGood("it cannot be kept", true)
 	r.supervise()
 	r.turn.give()
 	if r.fault != nil {
@@ -183,7 +183,7 @@ func (r *Run) finish(end *End) *End {
 	if !r.Over {
 		r.tell(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
 	}
-	r.Engine.AddDiagnostics(&end.End)
+	end.Diagnostics = append(end.Diagnostics, r.Engine.Diagnostics(end.Trace)...)
 	end.Signalled = r.signals.again
 	return r.close(end)
 }

@@ -57,7 +57,7 @@ func (r *Run) bound(c *engine.Call) {
 			i := slices.IndexFunc(r.Engine.Flying(), func(flying *engine.Call) bool { return flying.ID == id })
 			switch {
 			case i < 0:
-			case r.Engine.Stopped(id) || r.Engine.Cancelled():
+			case r.Engine.Stopped(id) || r.Engine.Standing().Cancelled:
 				r.groupOf(c).cancel(context.Canceled)
 				r.leave(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 			default:

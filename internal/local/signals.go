@@ -122,9 +122,9 @@ func (r *Run) take(open []checkpoint.Signal) {
 	took := false
 	for _, s := range open {
 		r.saw(s)
-		switch {
+		switch stands := e.Standing(); {
 		case r.signals.known[s.ID]:
-		case e.Cancelled() || e.ForGood() || e.Undoes():
+		case stands.Cancelled || stands.ForGood || stands.Undoes:
 			return // the next execution takes them, if there is one
 		case s.Kind == checkpoint.SignalTake:
 			r.Carried(s)
@@ -187,7 +187,7 @@ func (r *Run) dropLeft() {
 			continue
 		}
 		why := "the run has ended"
-		if r.Engine.EndsCancelled() {
+		if r.Engine.Standing().EndsCancelled {
 			why = "the run was cancelled"
 		}
 		switch s.Kind {

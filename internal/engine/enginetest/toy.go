@@ -88,7 +88,7 @@ func (y *Toy) Drive(r *local.Run) {
 	if events, err := y.Events(); err == nil && isNew(events) {
 		y.Runs++
 	}
-	if !r.Engine.Undoes() {
+	if !r.Engine.Standing().Undoes {
 		r.Engine.GoLive()
 	}
 	y.holds(y.Hand.Every)
@@ -99,10 +99,10 @@ func (y *Toy) Drive(r *local.Run) {
 			y.refold(8)
 			switch {
 			case y.Hand.begun && y.Engine.Idle() && y.Hand.Cancels:
-				if y.Hand.Cancels = false; !r.Engine.Cancelled() {
+				if y.Hand.Cancels = false; !r.Engine.Standing().Cancelled {
 					r.Engine.Cancel(context.Canceled, context.Canceled)
 				}
-			case y.Hand.begun && y.Engine.Idle() && !y.Engine.Cancelled():
+			case y.Hand.begun && y.Engine.Idle() && !y.Engine.Standing().Cancelled:
 				y.handOver()
 			case !y.something():
 				y.t.Errorf("run %s waits for nothing", r.ID)
@@ -309,7 +309,7 @@ func (y *Toy) holdsOnTheWay(n int) {
 // record before it holds.
 func (y *Toy) begins(c *engine.Call) {
 	begins := y.Probe.Begun != nil && c.ID > y.Hand.last
-	if y.Hand.begun && begins && !y.Engine.Cancelled() && c.Job == nil {
+	if y.Hand.begun && begins && !y.Engine.Standing().Cancelled && c.Job == nil {
 		y.t.Errorf("run %s is held, and %s begins", y.ID, c.Path)
 	}
 }
@@ -333,7 +333,7 @@ func (y *Toy) handOver() {
 	}
 	y.Engine, y.timers = next, map[int64]time.Time{}
 	y.Hand.Total++
-	if y.Hand.begun, y.Hand.count = false, y.Hand.count+1; !next.Undoes() {
+	if y.Hand.begun, y.Hand.count = false, y.Hand.count+1; !next.Standing().Undoes {
 		next.GoLive()
 	}
 }
@@ -350,7 +350,7 @@ func (y *Toy) replayed() (*engine.Run, error) {
 // refold tells another engine the journal so far, in one of n cases: it must be in the same state. What a run that is
 // cancelled leaves undone is in no journal.
 func (y *Toy) refold(n int) {
-	if y.Probe.Differ == nil || y.pick.IntN(n) > 0 || y.t.Failed() || y.Engine.Cancelled() {
+	if y.Probe.Differ == nil || y.pick.IntN(n) > 0 || y.t.Failed() || y.Engine.Standing().Cancelled {
 		return
 	}
 	other, err := y.replayed()
@@ -374,7 +374,7 @@ func ending(e *engine.Run) string {
 	if err := e.Err(); err != nil {
 		text += fmt.Sprintln(err)
 	}
-	if left := e.Left(); left != nil {
+	if left := e.Standing().Left; left != nil {
 		text += fmt.Sprintln(left)
 	}
 	for _, d := range e.Diagnostics(nil) { // what calls found, only the engine knows that was told
