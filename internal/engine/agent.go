@@ -24,14 +24,15 @@ import (
 //
 // It may open several pauses. Each answer resumes it with the answers so far; the other pauses stay pending.
 type agent struct {
-	events  [][]agents.Event // in order
-	answers []agents.Answer  // that it has not read yet
-	began   int              // in which generation; 0: the present one
-	owner   string           // the process that it was in last; "": not known
-	failed  *machine.Failure // a pause expired while it was at work
-	calls   map[string]int   // of models so far, by the path of the agent or child
-	tries   map[string]int   // failed attempts of calls that paused, by placeOf
-	told    []any            // the calls of tools in events, once an expression has read them; nil: not yet
+	events  [][]agents.Event           // in order
+	answers []agents.Answer            // that it has not read yet
+	began   int                        // in which generation; 0: the present one
+	owner   string                     // the process that it was in last; "": not known
+	failed  *machine.Failure           // a pause expired while it was at work
+	calls   map[string]int             // of models so far, by the path of the agent or child
+	tries   map[string]int             // failed attempts of calls that paused, by placeOf
+	batched map[string]journal.Batched // of calls that wait in batches, likewise
+	told    []any                      // the calls of tools in events, once an expression has read them; nil: not yet
 	atWork
 }
 
@@ -68,7 +69,7 @@ type replied struct {
 func (r *Run) agentOf(t *machine.Task) *agent {
 	a := r.agents[t]
 	if a == nil {
-		a = &agent{calls: map[string]int{}, tries: map[string]int{}}
+		a = &agent{calls: map[string]int{}, tries: map[string]int{}, batched: map[string]journal.Batched{}}
 		if r.agents == nil {
 			r.agents = map[*machine.Task]*agent{}
 		}
@@ -365,6 +366,9 @@ func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	}
 	shown.CreatedAt = r.now
 	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}
+	if q.Reason == resume.BatchReason {
+		of.Batched = r.agentOf(p.task).batched[of.Place]
+	}
 	return r.openPause(p.task, shown.Step, r.decided(), journal.PauseOpened{Pause: shown, Agent: of})
 }
 
@@ -414,7 +418,10 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 				r.grant(e.Rest().Keys)
 			}
 		case agents.ModelEnded, agents.Compacted: // the next call has all its attempts
-			delete(a.tries, placeOf(past.FramePath(t.Path(), e.Frame), 0))
+			place := placeOf(past.FramePath(t.Path(), e.Frame), 0)
+			r.waits.batches.release(t, a.batched[place].ID)
+			delete(a.tries, place)
+			delete(a.batched, place)
 		}
 	}
 	for _, c := range kept.Calls {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -76,12 +77,12 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.m.Answer(t, what.Output(), nil)
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
+	case journal.BatchBegun:
+		r.waits.batches.begin(e.At, what)
+	case journal.BatchSent:
+		return r.waits.batches.know(what)
 	case journal.PauseClosed: // its task ends a moment later
-		if p := r.PauseByID(what.Pause); p != nil && r.undo.restart == nil {
-			r.waits.drop(p)
-			r.m.Settle(p.task)
-			r.unasked(p)
-		}
+		r.applyClosed(what.Pause)
 	case journal.TokenMinted:
 		if p := r.PauseByID(what.Pause); p != nil {
 			p.Minted = true
@@ -116,14 +117,25 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 			r.undo.restart = nil
 			r.waits.dropAll(func(*Pause) bool { return true })
 		}
+		r.leaveBatches()
 		r.waits.dropAll(func(p *Pause) bool { return p.Reason != journal.Indeterminate })
 	}
 	r.undoIfCancelled()
 	return nil
 }
 
+// applyClosed applies that a pause no longer needs an answer.
+func (r *Run) applyClosed(pause string) {
+	if p := r.PauseByID(pause); p != nil && r.undo.restart == nil {
+		r.waits.drop(p)
+		r.m.Settle(p.task)
+		r.unasked(p)
+	}
+}
+
 // applyEnded applies the end of a call.
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
+	r.waits.batches.releaseAll(t)
 	r.settled(t)
 	delete(r.waits.files, t)
 	if what.Models != nil {
@@ -156,8 +168,10 @@ func (r *Run) use(t *machine.Task, used *journal.ModelUse) {
 func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpened) {
 	opened := &Pause{Pause: what.Pause, task: t}
 	if a := what.Agent; a != nil {
-		opened.inAgent, opened.again = a.Pause, a.Tries > 0
-		r.agentOf(t).tries[a.Place] = a.Tries
+		opened.inAgent, opened.batched = a.Pause, a.Batched
+		opened.strays = opened.InBatch() && !a.Batched.InBatch() && strings.HasSuffix(a.Place, placeOf("", 0))
+		opened.again = a.Tries > 0 || a.Batched.InBatch() || opened.strays
+		r.agentOf(t).tries[a.Place], r.agentOf(t).batched[a.Place] = a.Tries, a.Batched
 	} else {
 		r.settled(t)
 		if opened.Reason == journal.Indeterminate {
@@ -167,6 +181,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 			r.m.Suspend(t) // if it is a call
 		}
 		r.keep(t, what.Progress)
+		opened.batched = what.Progress.Batched
 		r.use(t, &what.Models)
 		if r.waits.opened == nil {
 			r.waits.opened = map[string]int{}
@@ -175,6 +190,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 	}
 	r.count(opened)
 	r.waits.add(opened)
+	r.waitsInBatch(opened)
 }
 
 // applyAnswered applies the end of a pause.
@@ -183,7 +199,7 @@ func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
 	if p == nil {
 		return fmt.Errorf("no pause %q is pending", what.Pause)
 	}
-	if !what.Kept {
+	if !what.Kept && !p.batched.InBatch() {
 		r.keepAnswer(p, what.Next, what.Answer, what.Restart)
 	}
 	if what.Generation == 0 && !what.Restart {

@@ -149,6 +149,11 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 		return nil, nil
 	}
 	r.release(p, journal.Amount{}) // of the attempt before, of a tool
+	if p.Batched.InBatch() {
+		r.waits.batches.release(p.task, p.Batched.ID)
+		r.take(p, p.Batched.Reserved)
+		return nil, nil
+	}
 	want := Wanted(p.Call, r.o.Prices)
 	if want == (journal.Amount{}) {
 		want.Tools = p.tools
@@ -162,11 +167,16 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 			return nil, err
 		}
 	}
+	r.take(p, want)
+	return nil, nil
+}
+
+// take reserves an amount for the next attempt.
+func (r *Run) take(p *pending, want journal.Amount) {
 	p.reserved = want
 	for _, a := range p.accounts {
 		a.reserved = a.reserved.Plus(want)
 	}
-	return nil, nil
 }
 
 // gone is what an account has used up.

@@ -301,9 +301,12 @@ func (r *Run) leave(p *pending) {
 
 // make has the driver make an attempt.
 func (r *Run) make(p *pending) {
+	if r.joins(p) {
+		return
+	}
 	p.Attempt, p.Group, p.By = p.Attempts+1, r.calls.group, r.by
 	p.Alone = p.Alone || p.task.Nested() || p.task.Node().Timeout > 0
-	if p.policy != nil {
+	if p.policy != nil && p.Batch == nil {
 		p.Timeout = p.policy.Timeout
 	}
 	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && (p.Timeout == 0 || left < p.Timeout) {
@@ -363,6 +366,10 @@ func (r *Run) Returned(call int64, res *Result) {
 	r.calls.flying = slices.Delete(r.calls.flying, i, i+1)
 	p.stage = preparing
 	r.Report(res.Found...)
+	if p.task == nil {
+		r.batchReturned(p, res)
+		return
+	}
 	r.told(p, res.Told)
 	switch {
 	case res.Lost:
@@ -371,6 +378,7 @@ func (r *Run) Returned(call int64, res *Result) {
 		r.leftBehind(p, res.Err)
 	case res.Yield:
 		r.retry(p)
+	case r.stillWaits(p, res):
 	default:
 		r.attempted(p, res)
 		if p.stage == over {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,11 +80,14 @@ func (a *agent) prepare(r *Run, p *pending) (err error) {
 	switch p.Kind {
 	case program.ModelCall:
 		req := *p.Job.Request
+		if p.Batched = a.batched[placeOf(p.Path, 0)]; p.Batched.InBatch() {
+			req.Model = p.Batched.Of
+		}
 		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
 		if showsLocal(&req) {
 			p.Files = append([]journal.File{}, r.waits.files[p.task]...)
 		}
-		about, _ := r.o.Adapters.Model(p.Job.Name)
+		about, _ := r.o.Adapters.Model(cmp.Or(p.Batched.Of, p.Job.Name))
 		p.Stream = about.Streams && r.o.Wants.Deltas && p.Job.Op == agents.CallModel
 		r.resolve(p, site.Retry, about.Retry)
 		p.fallbacks = about.Fallbacks
@@ -189,8 +193,12 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
 	delete(a.tries, placeOf(p.Path, p.Job.Call))
 	if end.pause != nil {
+		place := placeOf(p.Path, p.Job.Call)
 		if p.Attempts > 0 {
-			a.tries[placeOf(p.Path, p.Job.Call)] = p.Attempts
+			a.tries[place] = p.Attempts
+		}
+		if p.Batched.InBatch() {
+			a.batched[place] = p.Batched
 		}
 		err = resume.Suspend(*end.pause)
 	}

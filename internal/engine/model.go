@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,6 +24,7 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	if name, ok := fields["model"].(string); ok {
 		req.Model = name
 	}
+	req.Model = cmp.Or(p.Batched.Of, req.Model) // that may be a fallback
 	var err error
 	if req.Messages, err = messages(p, fields); err != nil {
 		return nil, err
