@@ -312,8 +312,8 @@ steps:
 		if out := answer(run()); codeOf(out) != "limits.tokens" || len(d.cancelled) != 1 {
 			t.Errorf("%s, %v, cancelled %v", out.Status, out.Err, d.cancelled)
 		}
-		out := run()
-		out = later(t, rt, time.Minute) // a is answered: it has used 15 tokens
+		run()
+		out := later(t, rt, time.Minute) // a is answered: it has used 15 tokens
 		if out = answer(out); out.Status != workflow.StatusPaused || len(d.batches) != 3 {
 			t.Fatalf("%s, %v, %d batches", out.Status, out.Err, len(d.batches))
 		}

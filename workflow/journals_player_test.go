@@ -416,7 +416,9 @@ func (m journalBatches) Poll(ctx context.Context, id string) (*runtime.BatchStat
 	return s, m.p.called(ctx, "poll", "")
 }
 
-func (m journalBatches) Cancel(ctx context.Context, _ string) error { return m.p.called(ctx, "cancel", "") }
+func (m journalBatches) Cancel(ctx context.Context, _ string) error {
+	return m.p.called(ctx, "cancel", "")
+}
 
 func (journalModel) Metadata() runtime.Metadata { return runtime.Metadata{Options: []string{"files"}} }
 

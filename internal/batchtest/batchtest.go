@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Server is the server of a provider. Set its fields before it is used; the methods are safe for concurrent use.
+// Server is the server of a provider. Set its fields before it is used; the methods are safe for concurrent use. The
+// zero Server is an http.Handler that answers everything.
 type Server struct {
 	URL string // the base URL of both APIs
 
@@ -56,7 +57,7 @@ type Batch struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{files: map[string]string{}, counts: map[string]int{}}
+	s := &Server{}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.URL = server.URL + "/v1"
@@ -92,6 +93,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, tail, _ := strings.Cut(rest, "/")
 			what = strings.TrimSuffix(r.Method+" "+prefix+"ID/"+tail, "/")
 		}
+	}
+	if s.files == nil {
+		s.files, s.counts = map[string]string{}, map[string]int{}
 	}
 	s.log = append(s.log, what)
 	s.counts[what]++
