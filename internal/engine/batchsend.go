@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -212,16 +213,24 @@ func (b *batches) fail(id string, res *Result) {
 	b.failed[id] = res
 }
 
-// leaveBatch tells the provider of a batch that nobody waits for it any more, if the last call that did has ended
-// without its answer.
-func (r *Run) leaveBatch(p *Pause) {
-	s := r.waits.batches.at(p.batched.ID)
-	if !p.batched.InBatch() || r.past.replaying || s == nil || s.id == "" || s.over {
+// leaveBatch says that the call of a request has ended without its answer. If no other call waits for the batch, its
+// provider is told.
+func (r *Run) leaveBatch(id string) {
+	s := r.waits.batches.at(id)
+	if r.past.replaying || s == nil || s.id == "" || s.over {
 		return
 	}
-	same := func(id string) bool { return r.waits.batches.at(id) == s }
-	if slices.ContainsFunc(r.waits.pauses, func(q *Pause) bool { return q != p && same(q.batched.ID) }) ||
-		slices.ContainsFunc(r.waiting(), func(q *pending) bool { return same(q.Batched.ID) }) {
+	same := func(of *journal.Batched) bool { return of.ID != id && r.waits.batches.at(of.ID) == s }
+	if slices.ContainsFunc(r.waits.pauses, func(q *Pause) bool { return same(&q.batched) }) ||
+		slices.ContainsFunc(r.waiting(), func(q *pending) bool { return same(&q.Batched) }) {
+		return
+	}
+	queued := false
+	r.m.Walk(func(t *machine.Task) {
+		kept := r.waits.progress[t]
+		queued = queued || t.Queued() && same(&kept.Batched)
+	}, func(*machine.Task) {})
+	if queued {
 		return
 	}
 	s.over = true
@@ -234,7 +243,7 @@ func (r *Run) leaveBatches() {
 	for _, p := range slices.Clone(r.waits.pauses) {
 		if p.batched.InBatch() {
 			r.waits.drop(p)
-			r.leaveBatch(p)
+			r.leaveBatch(p.batched.ID)
 		}
 	}
 }

@@ -201,6 +201,8 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 			a.batched[place] = p.Batched
 		}
 		err = resume.Suspend(*end.pause)
+	} else {
+		r.leaveBatch(p.Batched.ID)
 	}
 	if p.late != nil && !end.late && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
 		err = p.late

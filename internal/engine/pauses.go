@@ -351,6 +351,10 @@ func expired(t *machine.Task, p *resume.Pause) *machine.Failure {
 // closePauses drops the pauses of a task that has ended without an answer: one, or several of an agent.
 func (r *Run) closePauses(t *machine.Task) {
 	r.waits.batches.releaseAll(t)
+	if kept := r.waits.progress[t]; kept.Batched.InBatch() { // it did not go on any more
+		delete(r.waits.progress, t)
+		r.leaveBatch(kept.Batched.ID)
+	}
 	for i := 0; i < len(r.waits.pauses); {
 		p := r.waits.pauses[i]
 		if p.task != t {
@@ -362,7 +366,7 @@ func (r *Run) closePauses(t *machine.Task) {
 		r.unasked(p)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
-			r.leaveBatch(p)
+			r.leaveBatch(p.batched.ID)
 		}
 	}
 }

@@ -75,6 +75,7 @@ func (r *Run) finish(p *pending, end outcome) {
 		r.suspend(p, end.pause)
 		return
 	}
+	r.leaveBatch(p.Batched.ID)
 	if end.failure != nil && (end.unknown || r.hasUnknownOutcome(p)) {
 		end.unknown = true
 		if !r.ending.cancelled {
