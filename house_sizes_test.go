@@ -28,7 +28,7 @@ const (
 	tabColumns   = 4   // of a tab
 	maxTypes     = 20  // that a package outside internal/ exports
 	maxFuncs     = 15  // that it exports, methods aside
-	maxPortTypes = 68  // that package runtime exports, for it has the ports
+	maxPortTypes = 73  // that package runtime exports, for it has the ports
 	maxDataTypes = 32  // that package checkpoint exports, for it has what stores keep
 	otherLines   = 300 // planned for a package that plannedLines does not have
 )
@@ -36,13 +36,13 @@ const (
 // plannedLines is how many lines each package should need. It may need half as many again; who needs more has
 // put code into the wrong room, or gives the reason in docs/design.md, section "Sizes".
 var plannedLines = map[string]int{
-	"adapters/anthropic":        720,
+	"adapters/anthropic":        900,
 	"adapters/builtin":          1200,
 	"adapters/gemini":           820,
 	"adapters/limit":            456,
 	"adapters/mcp":              1516,
 	"adapters/memory":           1200,
-	"adapters/openai":           1450,
+	"adapters/openai":           1660,
 	"adapters/retriever":        1200,
 	"adapters/script":           1262,
 	"adapters/skills":           1200,
@@ -52,20 +52,21 @@ var plannedLines = map[string]int{
 	"checkpoint/jsonl":          1250,
 	"checkpoint/postgres":       2150,
 	"checkpoint/sqlite":         1786,
-	"internal/command":          5760,
+	"internal/batchtest":        500,
+	"internal/command":          5790,
 	"diagnostics":               680,
 	"history":                   1530,
-	"host":                      3702,
-	"internal/call":             1600,
+	"host":                      3735,
+	"internal/call":             1750,
 	"internal/agents":           3600,
-	"internal/endpoint":         806,
-	"internal/engine":           5300,
+	"internal/endpoint":         890,
+	"internal/engine":           5735,
 	"internal/execution":        1625,
 	"internal/drawing":          950,
 	"internal/expr":             2862,
 	"internal/guard":            260,
 	"internal/expr/syntax":      650,
-	"internal/journal":          866,
+	"internal/journal":          925,
 	"internal/ledger":           420,
 	"internal/local":            1255,
 	"internal/machine":          2200,
@@ -80,9 +81,9 @@ var plannedLines = map[string]int{
 	"internal/wire":             510,
 	"internal/yamlnode":         1700,
 	"recipe":                    3850,
-	"resume":                    716,
+	"resume":                    724,
 	"retry":                     400,
-	"runtime":                   1800,
+	"runtime":                   1812,
 	"runtime/runtimetest":       930,
 	"scenario":                  930,
 	"serve":                     3800,

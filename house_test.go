@@ -67,6 +67,7 @@ var plan = map[string]room{
 	"runtime": {"1", "checkpoint checkpoint/files checkpoint/state diagnostics resume retry trace internal/regular internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 
+	"internal/batchtest":  {"1b", "retry runtime", "github.com/google/go-cmp/cmp"},
 	"runtime/runtimetest": {"1b", "retry runtime", "github.com/google/go-cmp/cmp"},
 	"internal/endpoint":   {"1b", "internal/value retry runtime", ""},
 	"agentloop":           {"1b", "diagnostics internal/programs internal/value internal/schema resume runtime", ""},

@@ -39,6 +39,8 @@ const (
 // Codes of what a run needs and does.
 const (
 	CodeMissingModel      Code = "model.missing"
+	CodeNoBatch           Code = "model.noBatch" // a call cannot wait for a model that answers in batches
+	CodeBatchUnknown      Code = "batch.unknown" // it is not known whether a batch was sent
 	CodeModelOption       Code = "model.option"  // an option that a model does not take
 	CodeMissingPrice      Code = "price.missing" // of a model that a limit of cost is for
 	CodeMissingTool       Code = "tool.missing"

@@ -181,6 +181,8 @@ var summaries = map[Code]string{
 	CodeNeverTrue:    "A condition can never be true under the trigger of its step.",
 
 	CodeMissingModel:      "A model is missing.",
+	CodeNoBatch:           "A call cannot wait for a model that answers in batches.",
+	CodeBatchUnknown:      "It is not known whether a batch was sent to the provider of a model.",
 	CodeModelOption:       "A model does not take an option.",
 	CodeMissingPrice:      "A model has no price, and a limit of cost needs one.",
 	CodeMissingTool:       "A tool is missing.",

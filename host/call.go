@@ -72,9 +72,13 @@ func (h *Host) callModel(ctx context.Context, name string) Check {
 		check.Status = CheckWarn
 		check.Message += "; the answer has no text"
 	}
-	if price, ok := h.base.Prices[name]; ok {
+	price, ok := h.base.Prices[name]
+	switch _, polled := model.(runtime.PolledModel); {
+	case polled: // the price is that of a batch
+		check.Message += "; it was asked at once, and not in a batch"
+	case ok:
 		check.Usage.CostUSD = price.Micros(u) / 1e6
-	} else {
+	default:
 		check.Hint = fmt.Sprintf("prices.%s of braise.yaml lets runs say what it costs", name)
 	}
 	return check

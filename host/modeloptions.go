@@ -226,3 +226,17 @@ func share(r *yamlnode.Reader, n *yamlnode.Node) any {
 func countFrom(least int) func(*yamlnode.Reader, *yamlnode.Node) any {
 	return func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Int(n, least, math.MaxInt32) }
 }
+
+// batches reads whether a model answers in batches, for which its provider has limits of its own.
+func (r *reader) batches(n, batch *yamlnode.Node) bool {
+	if batch == nil || !r.Bool(batch) {
+		return false
+	}
+	for _, f := range n.Fields {
+		if slices.Contains([]string{"max_parallel", "rpm", "tpm"}, f.Key) {
+			r.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue,
+				"leave it out: the provider has limits of its own for batches", "%q does not go with \"batch\"", f.Key)
+		}
+	}
+	return true
+}

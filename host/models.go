@@ -28,6 +28,7 @@ type Model struct {
 	Anthropic *anthropic.Options // with the provider anthropic; otherwise nil
 	Gemini    *gemini.Options    // with the provider gemini; otherwise nil
 	Limits    limit.Limits       // how often all runs of a Runtime together ask it. The zero value: without limits
+	Batch     bool               // it answers in batches; of openai and anthropic. Then it has no Limits
 	Fallback  []string           // models that answer instead, see runtime.Runtime. nil: none
 
 	written string               // File before its variables were replaced, for messages
@@ -125,8 +126,9 @@ var ofEndpoints = []string{"model", "api_key", "base_url", "headers", "timeout",
 	"options", "max_parallel", "rpm", "tpm"}
 
 // providers has the keys of each provider's models.
-var providers = map[string][]string{"script": {"file"}, "openai": append([]string{"api", "images"}, ofEndpoints...),
-	"anthropic": ofEndpoints, "gemini": ofEndpoints}
+var providers = map[string][]string{"script": {"file"},
+	"openai":    append([]string{"api", "images", "batch"}, ofEndpoints...),
+	"anthropic": append([]string{"batch"}, ofEndpoints...), "gemini": ofEndpoints}
 
 func (r *reader) model(n *yamlnode.Node) Model {
 	always := []string{"provider", "fallback"} // whoever the provider is
@@ -155,6 +157,7 @@ func (r *reader) model(n *yamlnode.Node) Model {
 	if m.Provider != "script" {
 		m.Limits = limit.Limits{MaxParallel: r.most(fields["max_parallel"]), RPM: r.most(fields["rpm"]),
 			TPM: r.most(fields["tpm"])}
+		m.Batch = r.batches(n, fields["batch"])
 		return m
 	}
 	r.Require(n, fields, "file")
@@ -182,6 +185,9 @@ func (m Model) endpoint(most time.Duration) (endpoint, error) {
 	case m.Anthropic != nil:
 		opts := *m.Anthropic
 		opts.Timeout = shorter(opts.Timeout, most)
+		if m.Batch {
+			return anthropic.NewBatches(opts)
+		}
 		return anthropic.New(opts)
 	case m.Gemini != nil:
 		opts := *m.Gemini
@@ -190,6 +196,9 @@ func (m Model) endpoint(most time.Duration) (endpoint, error) {
 	}
 	opts := *m.OpenAI
 	opts.Timeout = shorter(opts.Timeout, most)
+	if m.Batch {
+		return openai.NewBatches(opts)
+	}
 	return openai.New(opts)
 }
 
@@ -211,6 +220,9 @@ func (m Model) limits() string {
 		if l.most > 0 {
 			list = append(list, fmt.Sprintf("%d %s", l.most, l.of))
 		}
+	}
+	if m.Batch {
+		return "; it answers in batches"
 	}
 	if list == nil {
 		return ""

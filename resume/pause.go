@@ -24,6 +24,13 @@ const (
 	System   Kind = "system"   // a time, or an answer from the operator of the engine
 )
 
+// BatchReason is the reason of an external pause in which a call of a model waits for its answer in a batch.
+const BatchReason = "model.batch"
+
+// InBatch reports whether a call of a model waits for its answer in a batch. Nobody is asked: the pause ends when the
+// batch is over. An answer to it only has the batch looked at earlier.
+func (p Pause) InBatch() bool { return p.Kind == External && p.Reason == BatchReason }
+
 // Pause is a point where a step waits. Its JSON is that of an outcome's pauses; a journal keeps it
 // as a record, see [Pause.Record]. Times are in UTC, and zero where there is none.
 //

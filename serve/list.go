@@ -241,8 +241,10 @@ func (c *call) listPauses() error {
 	return c.reply(http.StatusOK, page)
 }
 
-// byItself reports whether a pause only waits for a time: nobody is asked.
-func byItself(p *resume.Pause) bool { return !p.RetryAt.IsZero() && len(p.Decisions) == 0 }
+// byItself reports whether a pause only waits for a time, or for a batch: nobody is asked.
+func byItself(p *resume.Pause) bool {
+	return !p.RetryAt.IsZero() && len(p.Decisions) == 0 || p.InBatch()
+}
 
 // placeOf returns the place behind a pause in a list.
 func placeOf(info checkpoint.PauseInfo, expiring bool) checkpoint.Cursor {

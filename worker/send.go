@@ -172,7 +172,10 @@ func (s *sender) add(ctx context.Context, m *message, info *checkpoint.PauseInfo
 	marked, err := s.marked(ctx, m)
 	if err == nil && !marked {
 		var p resume.Pause
-		p, err = resume.Opened(info.Opened)
+		if p, err = resume.Opened(info.Opened); err == nil && p.InBatch() { // nobody is asked
+			s.told[m.id] = true
+			return
+		}
 		m.data = pauseData(m.run, info.Summary.Recipe, p)
 	}
 	switch {

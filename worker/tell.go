@@ -58,7 +58,7 @@ func (s *sender) about(ctx context.Context, out *workflow.Outcome) (list []*mess
 	for i := range s.Targets {
 		t := &s.Targets[i]
 		for _, p := range out.Pauses {
-			if !t.wants("paused", out.Recipe) || onlyWaits(p.Kind, p.RetryAt, p.ExpiresAt) {
+			if !t.wants("paused", out.Recipe) || onlyWaits(p.Kind, p.RetryAt, p.ExpiresAt) || p.InBatch() {
 				continue
 			}
 			m := newMessage(t, paused, p.CreatedAt, pauseData(out.RunID, out.Recipe, p), out.RunID, p.ID)

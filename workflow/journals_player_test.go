@@ -283,7 +283,7 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt.Models = map[string]runtime.Model{"m": journalModel{m, p}}
+	rt.Models = map[string]runtime.Model{"m": journalModel{m, p}, "b": journalBatches{journalModel{m, p}}}
 	if p.leg.Fallback != nil {
 		rt.Models["n"], rt.Fallbacks = rt.Models["m"], p.leg.Fallback
 	}
@@ -394,6 +394,30 @@ func (t journalTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 type journalModel struct {
 	runtime.Model
 	p *journalPlayer
+}
+
+// journalBatches is a journalModel that answers in batches, which are over when somebody looks.
+type journalBatches struct{ journalModel }
+
+func (m journalBatches) Submit(ctx context.Context, b *runtime.Batch) (string, error) {
+	id := strings.Join(b.IDs, "+")
+	return id, m.p.called(ctx, "submit", fmt.Sprint(len(b.IDs)))
+}
+
+func (m journalBatches) Find(ctx context.Context, b *runtime.Batch) (string, error) {
+	return "", m.p.called(ctx, "find", fmt.Sprint(len(b.IDs)))
+}
+
+func (m journalBatches) Poll(ctx context.Context, id string) (*runtime.BatchState, error) {
+	s := &runtime.BatchState{Over: true, Answers: map[string]runtime.BatchAnswer{}}
+	for _, one := range strings.Split(id, "+") {
+		s.Answers[one] = m.Generate
+	}
+	return s, m.p.called(ctx, "poll", "")
+}
+
+func (m journalBatches) Cancel(ctx context.Context, _ string) error {
+	return m.p.called(ctx, "cancel", "")
 }
 
 func (journalModel) Metadata() runtime.Metadata { return runtime.Metadata{Options: []string{"files"}} }

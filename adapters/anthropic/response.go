@@ -119,6 +119,11 @@ func (m *Model) readWhole(ctx context.Context, in io.Reader, r *reply) error {
 	if err := m.client.ReadWhole(ctx, messagesPath, in, r); err != nil {
 		return err
 	}
+	return m.complete(r)
+}
+
+// complete says what an answer lacks.
+func (m *Model) complete(r *reply) error {
 	if r.Content == nil && r.StopReason == "" {
 		return m.client.Broken(retry.Unknown, messagesPath, errors.New("the answer has no content"))
 	}

@@ -18,6 +18,7 @@
 //
 //   - Plugins with hooks of runs or steps, and resume adapters other than resume.PassThrough, are refused before the
 //     first step. Hooks of models and tools are called by the worker that makes the call.
+//   - A runtime with a model that answers in batches is refused, too.
 //   - It must be possible to store the recipe, so agents in Go are refused. Skills with tools fail the step that
 //     loads them.
 //   - Runtime.Store, Cache, OnPause, Reporter, Drain and NewRunID of a worker are not used. Warnings are in the log of

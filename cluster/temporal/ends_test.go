@@ -182,6 +182,7 @@ func TestRefused(t *testing.T) {
 		{"a hook of runs", runtime.Runtime{Plugins: hook(runtime.RunFinish)}, "cluster.hooks"},
 		{"an adapter for answers", runtime.Runtime{Resume: changes{}}, "cluster.unsupported"},
 		{"breakpoints", runtime.Runtime{Breakpoints: []string{"pay"}}, "cluster.unsupported"},
+		{"a model that answers in batches", runtime.Runtime{Models: map[string]runtime.Model{"m": inBatches{}}}, "cluster.unsupported"},
 		{"a limit of a day", runtime.Runtime{Budget: runtime.Budget{PerLabel: map[string]float64{"a": 1}}}, "cluster.unsupported"},
 	} {
 		if _, err := NewWorker(nil, &tt.rt, nil); codeOf(err) != tt.code {
@@ -215,3 +216,6 @@ func TestRefused(t *testing.T) {
 type changes struct{}
 
 func (changes) Resolve(_ context.Context, r resume.Request) (any, error) { return r.Input, nil }
+
+// inBatches is a model that answers in batches.
+type inBatches struct{ runtime.PolledModel }

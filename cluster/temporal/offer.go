@@ -114,6 +114,9 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 		return refuse(err)
 	}
 	own := c.Offers.Runtime
+	if err := noBatches(own.Models); err != nil { // of plugins
+		return refuse(err)
+	}
 	o.Terms.Prices = own.Prices
 	o.Remote = call.Remote{Secrets: c.Known(p), Nonce: nonce, Hooked: c.Hooked()}
 	o.Models = map[string]modelOffer{}
@@ -195,6 +198,9 @@ func unsupported(rt *runtime.Runtime) error {
 			"limits of a day are kept in a store, which runs on a cluster do not have"+
 				"\n  hint: leave out cost_usd_per_day and per_label; cost_usd limits each run")
 	}
+	if err := noBatches(rt.Models); err != nil {
+		return err
+	}
 	for _, p := range rt.Plugins {
 		for _, point := range slices.Sorted(maps.Keys(p.Hooks)) {
 			switch point {
@@ -202,6 +208,17 @@ func unsupported(rt *runtime.Runtime) error {
 				return clusterError("cluster.hooks", "plugin %q has a hook %q, which is not called on a cluster"+
 					"\n  hint: hooks of models and tools are, on the worker that calls", p.Key, point)
 			}
+		}
+	}
+	return nil
+}
+
+// noBatches refuses models that answer in batches.
+func noBatches(models map[string]runtime.Model) error {
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		if _, polled := models[name].(runtime.PolledModel); polled {
+			return clusterError("cluster.unsupported", "model %q answers in batches, for which runs on a cluster do "+
+				"not wait\n  hint: leave out batch: true of the workers' models", name)
 		}
 	}
 	return nil

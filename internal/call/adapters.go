@@ -157,17 +157,8 @@ func (a *attempt) outputOf(resp *response) (output any, extent value.Extent, err
 
 // askModel calls a model and its hooks, and redacts secrets in the answer.
 func (a *attempt) askModel() engine.Result {
-	if n := len(a.call.Replies); a.call.Answered && a.call.Job != nil {
-		a.ctx = resume.WithAnswer(a.ctx, a.call.Replies[n-1].Answer)
-	}
-	res := engine.Result{}
-	req := a.call.Request
-	if a.asks, res.Bad = a.withFiles(); res.Bad != nil {
-		return res
-	}
-	m := runtime.Moment{Point: runtime.ModelBefore, Name: req.Model, Request: req}
-	if res.Bad = a.allowed(&m); res.Bad != nil {
-		return res
+	if bad := a.mayAsk(); bad != nil {
+		return engine.Result{Bad: bad}
 	}
 	var resp response
 	if resp.err = a.turn(); errors.Is(resp.err, engine.ErrDrained) {
@@ -176,6 +167,25 @@ func (a *attempt) askModel() engine.Result {
 	if resp.err == nil {
 		resp = a.try()
 	}
+	return a.answered(resp)
+}
+
+// mayAsk prepares the request of a model, and calls the hooks before it. The error says why it is not asked.
+func (a *attempt) mayAsk() (bad error) {
+	if n := len(a.call.Replies); a.call.Answered && a.call.Job != nil {
+		a.ctx = resume.WithAnswer(a.ctx, a.call.Replies[n-1].Answer)
+	}
+	if a.asks, bad = a.withFiles(); bad != nil {
+		return bad
+	}
+	req := a.call.Request
+	return a.allowed(&runtime.Moment{Point: runtime.ModelBefore, Name: req.Model, Request: req})
+}
+
+// answered redacts secrets in what a model answered, and calls the hooks after it.
+func (a *attempt) answered(resp response) (res engine.Result) {
+	req := a.call.Request
+	m := runtime.Moment{Point: runtime.ModelAfter, Name: req.Model, Request: req}
 	res.Err, res.Response = a.shown(resp.err), a.shownResponse(resp.model)
 	switch {
 	case resp.err != nil:
@@ -187,7 +197,7 @@ func (a *attempt) askModel() engine.Result {
 		m.Response = res.Response
 	}
 	if a.Hooked() {
-		m.Point, m.Err = runtime.ModelAfter, cmp.Or(res.Err, res.Bad)
+		m.Err = cmp.Or(res.Err, res.Bad)
 		_ = a.fire(m)
 	}
 	return res

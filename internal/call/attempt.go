@@ -65,9 +65,12 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 		res.Found, res.Told = a.found, a.emits.End()
 	}()
 	a.findable()
-	if c.Day != nil {
+	switch {
+	case call.Batch != nil:
+		res = a.inBatch()
+	case c.Day != nil:
 		res = a.onItsDay()
-	} else {
+	default:
 		res = a.make()
 	}
 	res.Err, res.Bad = a.shownPause(res.Err), a.shownPause(res.Bad)

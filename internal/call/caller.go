@@ -54,12 +54,13 @@ type Kept struct {
 	Content *Content      // of files that calls show; nil: each attempt reads the files, which must stay the same
 }
 
-// found is what agents have called so far, or may call since.
+// found is what agents have called so far, or may call since, and the batches that were looked at.
 type found struct {
 	mu     sync.Mutex
 	host   map[string]*boundTool      // by name
 	skills map[string][]runtime.Tool  // that skills brought, by the path of the agent or child
 	loops  map[string]*agentloop.Loop // that have tools or layers of their own, likewise
+	polls  map[string]*poll           // of batches, by the ids that their providers gave them
 }
 
 // bounds are how many bytes an output may have, and how many of memory it may take.
@@ -273,13 +274,15 @@ func (c *Caller) Model(name string) (engine.Model, bool) {
 		return engine.Model{Missing: c.Offers.WhyNoModel(name)}, false
 	}
 	_, streams := m.(runtime.StreamingModel)
+	_, polled := m.(runtime.PolledModel)
 	d, described := m.(runtime.Described)
 	if !described {
-		return engine.Model{Streams: streams, Fallbacks: c.rt.FallbacksOf(name)}, true
+		return engine.Model{Streams: streams, Polled: polled, Fallbacks: c.rt.FallbacksOf(name)}, true
 	}
 	about := d.Metadata()
 	return engine.Model{Described: true, ModelOffer: agents.ModelOffer{Provider: about.Provider, Model: about.Model,
-		Options: about.Options}, Retry: about.Retry, Streams: streams, Fallbacks: c.rt.FallbacksOf(name)}, true
+		Options: about.Options}, Retry: about.Retry, Streams: streams, Polled: polled,
+		Fallbacks: c.rt.FallbacksOf(name)}, true
 }
 
 // named returns the name of the called adapter for messages.

@@ -1,8 +1,6 @@
 package call
 
 import (
-	"context"
-
 	"github.com/braise-run/braise/internal/engine"
 )
 
@@ -13,12 +11,6 @@ func (a *attempt) onItsDay() (res engine.Result) {
 	if err != nil {
 		return engine.Result{Bad: a.shown(err)}
 	}
-	ctx := context.WithoutCancel(a.ctx) // what was paid counts, however the run ends
-	defer func() {
-		err := a.Day.Settle(ctx, r, engine.Used(a.call, &res, a.rt.Prices).Micros)
-		if err != nil && a.Warn != nil {
-			a.Warn("the cost of a call is not counted on its day: "+err.Error(), a.call.Path)
-		}
-	}()
+	defer func() { a.settleDay(r, engine.Used(a.call, &res, a.rt.Prices).Micros) }()
 	return a.make()
 }

@@ -66,6 +66,7 @@ type model struct {
 	Model    string   `json:"model,omitempty"`    // as the provider names it
 	Options  []string `json:"options"`            // that it takes, as recipes name them, and files
 	Fallback []string `json:"fallback,omitempty"` // models that answer instead
+	Batch    bool     `json:"batch,omitempty"`    // it answers in batches
 	Price    *price   `json:"price,omitempty"`    // nil: braise.yaml has none
 	Missing  string   `json:"missing,omitempty"`  // why it cannot be used
 }
@@ -90,6 +91,7 @@ func modelsOf(rt *runtime.Runtime) []model {
 		if _, ok := rt.Models[name].(*script.Model); ok {
 			m.Provider = "script"
 		}
+		_, m.Batch = rt.Models[name].(runtime.PolledModel)
 		if p, ok := rt.Prices[name]; ok {
 			m.Price = &price{p.Input, p.CachedRead, p.CacheWrite, p.Output}
 		}
@@ -118,6 +120,9 @@ func (a *app) printModels(list modelList) {
 		cost, note := "unknown", ""
 		if m.Fallback != nil {
 			note = "fallback: " + strings.Join(m.Fallback, ", ")
+		}
+		if m.Batch {
+			note = strings.TrimSuffix("in batches; "+note, "; ")
 		}
 		if m.Price != nil {
 			cost = terminal.Dollars(m.Price.Input) + " in, " + terminal.Dollars(m.Price.Output) + " out"

@@ -259,7 +259,11 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 		return
 	}
 	fmt.Fprintf(s.stderr, "braise: paused: run %s of recipe %q waits\n", out.RunID, out.Recipe)
-	for _, p := range out.Pauses {
+	asked, batches := inBatches(out.Pauses)
+	if batches != "" {
+		fmt.Fprintf(s.stderr, "  %s\n", batches)
+	}
+	for _, p := range asked {
 		s.printPause(s.stderr, p)
 		switch {
 		case rt.Store == nil && s.cluster == nil:

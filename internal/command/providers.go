@@ -25,15 +25,16 @@ const (
 	canPDF    = "pdf"       // files of this type
 	canThink  = "reasoning" // an effort can be given
 	canCache  = "cached"    // what is read from the provider's cache is reported
+	canBatch  = "batch"     // batch: true of a model
 )
 
 // providers are those that init, models and docs/models.md know. Any other endpoint with the API of one of these works
 // as well.
 var providers = []provider{
 	{"openai", "openai", "gpt-5-mini", "", "OPENAI_API_KEY",
-		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache}},
+		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache, canBatch}},
 	{"anthropic", "anthropic", "claude-sonnet-5-5", "", "ANTHROPIC_API_KEY",
-		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache}},
+		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache, canBatch}},
 	{"gemini", "gemini", "gemini-3.8-flash", "", "GEMINI_API_KEY",
 		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache}},
 	{"ollama", "openai", "llama3.2", "http://localhost:11434/v1", "",

@@ -121,7 +121,11 @@ func (s *session) printRun(
 	for _, a := range run.Acts[min(1, len(run.Acts)):] {
 		row(strings.TrimRight(a.What+" "+a.Pause+a.Channel, " "), actText(a))
 	}
-	for _, p := range run.Pauses {
+	asked, batches := inBatches(run.Pauses)
+	if batches != "" {
+		row("batch", batches)
+	}
+	for _, p := range asked {
 		text := string(p.Kind)
 		for _, t := range []string{p.Reason, p.Prompt} {
 			if t != "" {
@@ -131,7 +135,7 @@ func (s *session) printRun(
 		row("pause "+p.ID, text)
 	}
 	w.Flush()
-	for _, p := range run.Pauses {
+	for _, p := range asked {
 		s.printPause(s.stdout, p)
 		s.printCommand(s.stdout, answerCommand(run.RunID, p), p)
 	}

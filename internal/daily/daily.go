@@ -70,6 +70,11 @@ type Reservation struct {
 	reserved int64 // millionths of a dollar
 }
 
+// Reserved is what a process has reserved at a time, as another one may settle it.
+func Reserved(at time.Time, cost int64) Reservation {
+	return Reservation{at.UTC().Format(time.DateOnly), max(cost, 0)}
+}
+
 // turn lets the calls of this process change the sums one after the other: they would meet in the same documents.
 var turn sync.Locker = new(sync.Mutex)
 

@@ -33,6 +33,13 @@ const (
 //  3. turn a status that is not 2xx into a failure;
 //  4. read the body. An error of read that is no failure yet is one of the network.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
+	return c.do(ctx, method, path, "", body, read)
+}
+
+// do is Do with a body of another type than JSON; "": it is JSON.
+func (c *Client) do(
+	ctx context.Context, method, path, mediaType string, body []byte, read func(io.Reader) error,
+) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, timedOut(c.opts.Timeout))
 	defer cancel()
 	var connected atomic.Bool
@@ -44,6 +51,9 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, read 
 		return Refuse("%s: the request cannot be made", c.what(path))
 	}
 	req.Header = c.header.Clone()
+	if mediaType != "" {
+		req.Header.Set("Content-Type", mediaType)
+	}
 	if c.host != "" {
 		req.Host = c.host
 	}

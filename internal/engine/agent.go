@@ -25,14 +25,15 @@ import (
 //
 // It may open several pauses. Each answer resumes it with the answers so far; the other pauses stay pending.
 type agent struct {
-	events  [][]agents.Event // in order
-	answers []agents.Answer  // that it has not read yet
-	began   int              // in which generation; 0: the present one
-	owner   string           // the process that it was in last; "": not known
-	failed  *machine.Failure // a pause expired while it was at work
-	calls   map[string]int   // of models so far, by the path of the agent or child
-	tries   map[string]int   // failed attempts of calls that paused, by placeOf
-	told    []any            // the calls of tools in events, once an expression has read them; nil: not yet
+	events  [][]agents.Event           // in order
+	answers []agents.Answer            // that it has not read yet
+	began   int                        // in which generation; 0: the present one
+	owner   string                     // the process that it was in last; "": not known
+	failed  *machine.Failure           // a pause expired while it was at work
+	calls   map[string]int             // of models so far, by the path of the agent or child
+	tries   map[string]int             // failed attempts of calls that paused, by placeOf
+	batched map[string]journal.Batched // of calls that wait in batches, likewise
+	told    []any                      // the calls of tools in events, once an expression has read them; nil: not yet
 	atWork
 }
 
@@ -73,7 +74,7 @@ type agentsOf map[*machine.Task]*agent
 func (s *agentsOf) of(t *machine.Task) *agent {
 	a := (*s)[t]
 	if a == nil {
-		a = &agent{calls: map[string]int{}, tries: map[string]int{}}
+		a = &agent{calls: map[string]int{}, tries: map[string]int{}, batched: map[string]journal.Batched{}}
 		if *s == nil {
 			*s = agentsOf{}
 		}
@@ -370,9 +371,12 @@ func (a *agent) opens(p *pending, q *agents.Pause, o *Options, before *Answers, 
 		about := o.aboutCallIn(a, generation, q.Step, q.Tool, q.Call, show["arguments"])
 		before.knownAbout(&shown, &about)
 	}
-	place := placeOf(q.Step, q.Call)
-	return journal.PauseOpened{Pause: shown,
-		Agent: &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: place, Tries: a.tries[place]}}
+	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call)}
+	of.Tries = a.tries[of.Place]
+	if q.Reason == resume.BatchReason {
+		of.Batched = a.batched[of.Place]
+	}
+	return journal.PauseOpened{Pause: shown, Agent: of}
 }
 
 // applyAgent applies events of an agent.
@@ -393,7 +397,10 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 				r.grants = r.grants.with(e.Rest().Keys)
 			}
 		case agents.ModelEnded, agents.Compacted: // the next call has all its attempts
-			delete(a.tries, placeOf(past.FramePath(t.Path(), e.Frame), 0))
+			place := placeOf(past.FramePath(t.Path(), e.Frame), 0)
+			r.budget.unhold(t, a.batched[place].ID)
+			delete(a.tries, place)
+			delete(a.batched, place)
 		}
 	}
 	for _, c := range kept.Calls {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -67,12 +68,12 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.m.Answer(t, what.Output(), nil)
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
+	case journal.BatchBegun:
+		r.waits.batches.begin(e.At, what)
+	case journal.BatchSent:
+		return r.waits.batches.know(what)
 	case journal.PauseClosed: // its task ends a moment later
-		if p := r.waits.pause(what.Pause); p != nil && r.undo.restart == nil {
-			r.waits.drop(p)
-			r.m.Settle(p.task)
-			r.Report(r.o.unasked(p)...)
-		}
+		r.applyClosed(what.Pause)
 	case journal.TokenMinted:
 		if p := r.waits.pause(what.Pause); p != nil {
 			p.Minted = true
@@ -108,6 +109,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.ending.forGood = &what.Reason
 		restarts := r.undo.restart != nil
 		r.undo.restart = nil
+		r.leaveBatches()
 		r.waits.dropAll(func(p *Pause) bool { return restarts || p.Reason != journal.Indeterminate })
 	}
 	if r.ending.forGood != nil { // it is rolled back once no question is pending
@@ -116,8 +118,18 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	return nil
 }
 
+// applyClosed applies that a pause no longer needs an answer.
+func (r *Run) applyClosed(pause string) {
+	if p := r.waits.pause(pause); p != nil && r.undo.restart == nil {
+		r.waits.drop(p)
+		r.m.Settle(p.task)
+		r.Report(r.o.unasked(p)...)
+	}
+}
+
 // applyEnded applies the end of a call.
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
+	r.budget.unholdAll(t)
 	r.past.settled(t)
 	delete(r.waits.files, t)
 	if what.Models != nil {
@@ -146,8 +158,11 @@ func (r *Run) use(t *machine.Task, used *journal.ModelUse) {
 func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpened) {
 	opened := &Pause{Pause: what.Pause, task: t}
 	if a := what.Agent; a != nil {
-		opened.inAgent, opened.again = a.Pause, a.Tries > 0
-		r.agents.of(t).tries[a.Place] = a.Tries
+		opened.inAgent, opened.batched = a.Pause, a.Batched
+		opened.strays = opened.InBatch() && !a.Batched.InBatch() && strings.HasSuffix(a.Place, placeOf("", 0))
+		opened.again = a.Tries > 0 || a.Batched.InBatch() || opened.strays
+		at := r.agents.of(t)
+		at.tries[a.Place], at.batched[a.Place] = a.Tries, a.Batched
 	} else {
 		r.past.settled(t)
 		if opened.Reason == journal.Indeterminate {
@@ -157,11 +172,13 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 			r.m.Suspend(t) // if it is a call
 		}
 		r.waits.keep(t, what.Progress)
+		opened.batched = what.Progress.Batched
 		r.use(t, &what.Models)
 		r.waits.count(path)
 	}
 	opened.key = r.before.Count(opened.uncounted())
 	r.waits.add(opened)
+	r.waitsInBatch(opened)
 }
 
 // applyAnswered applies the end of a pause.
@@ -170,7 +187,7 @@ func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
 	if p == nil {
 		return fmt.Errorf("no pause %q is pending", what.Pause)
 	}
-	if !what.Kept {
+	if !what.Kept && !p.batched.InBatch() {
 		r.before.keep(p, what.Next, what.Answer)
 		again := what.Restart || r.o.Interrupt == resume.Restart
 		if again && asksForMore(p) && past.Decision(what.Answer) == "raise" { // also for earlier steps

@@ -184,7 +184,7 @@ func (r *Run) retry(p *pending) {
 		r.drawn.draw(p)
 	}
 	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
-	r.todo.ask(r.calls.attempt(p, r.now, r.by))
+	r.make(p)
 }
 
 // retryEvent is the event of a failed attempt; more are the attributes after "attempt".

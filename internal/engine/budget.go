@@ -56,6 +56,7 @@ type budget struct {
 
 	accounts map[scope]*account
 	uses     map[string]*modelUse // of steps, by path
+	held     map[*machine.Task]map[string]reservation
 }
 
 // account returns the account of a scope, and opens it if necessary.
@@ -161,6 +162,11 @@ func (b *budget) reserve(p *pending, now time.Duration) (*resume.Pause, error) {
 		return nil, nil
 	}
 	p.release(journal.Amount{}) // of the attempt before, of a tool
+	if p.Batched.InBatch() {
+		b.unhold(p.task, p.Batched.ID)
+		p.take(p.Batched.Reserved)
+		return nil, nil
+	}
 	want := Wanted(p.Call, b.prices)
 	if want == (journal.Amount{}) {
 		want.Tools = p.tools
@@ -173,11 +179,16 @@ func (b *budget) reserve(p *pending, now time.Duration) (*resume.Pause, error) {
 			return nil, err
 		}
 	}
+	p.take(want)
+	return nil, nil
+}
+
+// take reserves an amount for the next attempt.
+func (p *pending) take(want journal.Amount) {
 	p.reserved = want
 	for _, a := range p.accounts {
 		a.reserved = a.reserved.Plus(want)
 	}
-	return nil, nil
 }
 
 // gone is what an account has used up.

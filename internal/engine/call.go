@@ -52,7 +52,29 @@ type Ask struct {
 	Stream bool           // the pieces of the answer are wanted
 	Looks  bool           // not at all: the local files of the Request are to be read, see Result.Files
 	Files  []journal.File // what those must be; nil: there are none, or it looks
+	Batch  *Batch         // nil: it has nothing to do with one
 }
+
+// Batch is what a call of a model has to do with a batch of requests.
+type Batch struct {
+	Op    BatchOp
+	Key   string    // of the batch; "" of a request that is to be sent
+	ID    string    // by its provider; "": it is not known
+	Begun time.Time // when it was about to be sent
+	IDs   []string  // of the requests: of all in the batch, or of the one that the call is about
+	Calls []*Call   // to be sent, in the order of IDs
+}
+
+// BatchOp says what a call does with a batch.
+type BatchOp string
+
+// The operations.
+const (
+	BatchSend BatchOp = "send" // send it: Result.BatchID, or Err
+	BatchFind BatchOp = "find" // find out whether it was sent: Result.BatchID, "" if not, or Err
+	BatchLook BatchOp = "look" // get the answer to the request; a [resume.Suspension] says that there is none yet
+	BatchDrop BatchOp = "drop" // tell its provider that nobody waits for it
+)
 
 // Context is what an adapter may know about the call that it serves.
 type Context struct {
@@ -95,7 +117,10 @@ type Result struct {
 	Lost  bool             // it was not made: this process no longer holds the run
 	Yield bool             // it was not made: the run drains, and the model had not been asked yet
 	Found diagnostics.List // diagnostics about hooks
-	Told  []trace.Told     // events of the adapter and hooks; live sinks have them, except those of an agent
+
+	BatchID string           // by its provider, of a batch that was sent or found; "": there is none
+	Unsent  map[string]error // why requests of it were not sent, by their ids; nil: all were
+	Told    []trace.Told     // events of the adapter and hooks; live sinks have them, except those of an agent
 }
 
 // PanicError is a panic of an adapter. The stack is for the trace, not for the message.
@@ -129,6 +154,7 @@ type Model struct {
 	agents.ModelOffer
 	Retry     *retry.Metadata // nil: none
 	Streams   bool            // it can answer piece by piece
+	Polled    bool            // it answers in batches
 	Fallbacks []string        // models that may answer instead, in order
 	Missing   string          // why the model is not configured, with a hint on a second line; "": not known
 }
@@ -148,6 +174,7 @@ const (
 	Announce           // Pause: was opened
 	Warn               // Text, Path: for the host's operator
 	Time               // Run.Tick must say what time it is before Next is asked again
+	Drop               // Call: its batch is to be dropped. Nothing is reported
 	Done               // the execution is over: Run.Result says how
 )
 

@@ -295,11 +295,18 @@ func (r *Run) leave(p *pending) {
 	}
 }
 
+// make has the driver make an attempt of a call, unless that waits in a batch.
+func (r *Run) make(p *pending) {
+	if !r.joins(p) {
+		r.todo.ask(r.calls.attempt(p, r.now, r.by))
+	}
+}
+
 // attempt has the driver make an attempt of a call, for whom the run serves.
 func (c *calls) attempt(p *pending, now time.Time, by string) Command {
 	p.Attempt, p.Group, p.By = p.Attempts+1, c.group, by
 	p.Alone = p.Alone || p.task.Nested() || p.task.Node().Timeout > 0
-	if p.policy != nil {
+	if p.policy != nil && p.Batch == nil {
 		p.Timeout = p.policy.Timeout
 	}
 	if left := p.deadline.Sub(now); !p.deadline.IsZero() && (p.Timeout == 0 || left < p.Timeout) {
@@ -359,6 +366,10 @@ func (r *Run) Returned(call int64, res *Result) {
 	r.calls.flying = slices.Delete(r.calls.flying, i, i+1)
 	p.stage = preparing
 	r.Report(res.Found...)
+	if p.task == nil {
+		r.batchReturned(p, res)
+		return
+	}
 	if len(res.Told) > 0 {
 		r.Note(p.Path, r.trace.told(p, res.Told))
 	}
@@ -371,6 +382,7 @@ func (r *Run) Returned(call int64, res *Result) {
 		p.abandoned(r, p, "the call ignored its context and was left behind", cmp.Or(res.Err, r.ending.errOf(p)))
 	case res.Yield:
 		r.retry(p)
+	case r.stillWaits(p, res):
 	default:
 		r.attempted(p, res)
 		if p.stage == over {

@@ -21,6 +21,7 @@
 //	call, calls, attempts            calls under way, and their attempts
 //	step, job, undo                  who they are made for: steps, agents and rollbacks
 //	model, fallback, files           what calls of models need beside that
+//	batches, batchsend               calls of models that answer in batches
 //	agent, inside                    agents at work, and the steps inside their tools
 //	start, indeterminate             calls that begin, and those with unknown outcome
 //	pauses, answers, restart, grants pauses, their answers, and what later generations keep of these

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,11 +81,14 @@ func (a *agent) prepare(o *Options, p *pending, seen *tools, files []journal.Fil
 	switch p.Kind {
 	case program.ModelCall:
 		req := *p.Job.Request
+		if p.Batched = a.batched[placeOf(p.Path, 0)]; p.Batched.InBatch() {
+			req.Model = p.Batched.Of
+		}
 		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
 		if showsLocal(&req) {
 			p.Files = append([]journal.File{}, files...)
 		}
-		about, _ := o.Adapters.Model(p.Job.Name)
+		about, _ := o.Adapters.Model(cmp.Or(p.Batched.Of, p.Job.Name))
 		p.Stream = about.Streams && o.Wants.Deltas && p.Job.Op == agents.CallModel
 		o.resolve(p, site.Retry, about.Retry)
 		p.fallbacks = about.Fallbacks
@@ -148,7 +152,7 @@ func (a *agent) entered(r *Run, p *pending) {
 	if p.Request != nil {
 		r.drawn.draw(p)
 	}
-	r.todo.ask(r.calls.attempt(p, r.now, r.by))
+	r.make(p)
 }
 
 func (a *agent) tell(e *events, p *pending, ev trace.Event, content any, _ bool) {
@@ -191,10 +195,16 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 	p.release(journal.Amount{}) // of a call that was not made, or panicked
 	delete(a.tries, placeOf(p.Path, p.Job.Call))
 	if end.pause != nil {
+		place := placeOf(p.Path, p.Job.Call)
 		if p.Attempts > 0 {
-			a.tries[placeOf(p.Path, p.Job.Call)] = p.Attempts
+			a.tries[place] = p.Attempts
+		}
+		if p.Batched.InBatch() {
+			a.batched[place] = p.Batched
 		}
 		err = resume.Suspend(*end.pause)
+	} else {
+		r.leaveBatch(p.Batched.ID)
 	}
 	if p.late != nil && !end.late && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
 		err = p.late

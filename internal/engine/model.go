@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,6 +24,7 @@ func (o *Options) prepareModel(p *pending) (models []string, err error) {
 	if name, ok := fields["model"].(string); ok {
 		req.Model = name
 	}
+	req.Model = cmp.Or(p.Batched.Of, req.Model) // that may be a fallback
 	if req.Messages, err = messages(p, fields); err != nil {
 		return nil, err
 	}
@@ -241,6 +243,24 @@ func (s *draws) draw(p *pending) {
 	n := s.of(p.Request.Model).next()
 	p.Request.Call, p.Request.StepCall = n, p.Calls
 	p.use.Model, p.use.Draws = p.Request.Model, append(p.use.Draws, n)
+}
+
+// undraw takes back the number of a call that is made later.
+func (s *draws) undraw(p *pending) {
+	u := &p.use
+	last := len(u.Draws) - 1
+	if last < 0 {
+		return
+	}
+	d, n := s.of(u.Model), u.Draws[last]
+	d.made[n-1], d.free = false, min(d.free, n-1)
+	p.Calls--
+	if u.Draws = u.Draws[:last]; last == 0 {
+		u.Draws = nil
+	}
+	if u.Draws == nil && u.Tried == nil && u.Used == (journal.Amount{}) {
+		u.Model = ""
+	}
 }
 
 // mark notes recorded calls.

@@ -42,6 +42,15 @@ func (r *Run) Next() Command {
 			return Command{}
 		}
 		c := r.machineNext()
+		if c.Op == machine.None || c.Op == machine.Done {
+			next, again, ok := r.batchNext()
+			if ok {
+				return next
+			}
+			if again {
+				continue
+			}
+		}
 		switch c.Op {
 		case machine.None:
 			switch {

@@ -24,8 +24,10 @@ import (
 type Pause struct {
 	resume.Pause
 	task    *machine.Task
-	inAgent string // the name that the agent gave to it; "": it is the step's own
-	again   bool   // in an agent: a call that failed waits for its next attempt
+	inAgent string          // the name that the agent gave to it; "": it is the step's own
+	again   bool            // in an agent: a call that failed waits for its next attempt
+	batched journal.Batched // of the call that waits
+	strays  bool            // in an agent: such a call, and the process died before it was known for which request
 	key     PauseKey
 	timer   int64 // for what is due while the run continues; 0: nothing
 	Minted  bool  // it has a token
@@ -39,6 +41,7 @@ type waits struct {
 	answers  map[*machine.Task]resume.Reply
 	progress map[*machine.Task]journal.Progress // of calls that paused and are not finished
 	files    map[*machine.Task][]journal.File   // of calls that have looked at them and are not finished
+	batches  batches
 }
 
 // add adds a pending pause.
@@ -254,7 +257,9 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 	}
 	r.trace.emit(t, r.now, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
 	r.todo.watch(opened, r.now)
-	r.todo.ask(Command{Op: Announce, Detail: &Detail{Pause: opened}})
+	if !opened.batched.InBatch() { // which nobody can answer
+		r.todo.ask(Command{Op: Announce, Detail: &Detail{Pause: opened}})
+	}
 	return nil
 }
 
@@ -378,6 +383,11 @@ func expired(t *machine.Task, p *resume.Pause) *machine.Failure {
 
 // closePauses drops the pauses of a task that has ended without an answer: one, or several of an agent.
 func (r *Run) closePauses(t *machine.Task) {
+	r.budget.unholdAll(t)
+	if kept := r.waits.progress[t]; kept.Batched.InBatch() { // it did not go on any more
+		delete(r.waits.progress, t)
+		r.leaveBatch(kept.Batched.ID)
+	}
 	for i := 0; i < len(r.waits.pauses); {
 		p := r.waits.pauses[i]
 		if p.task != t {
@@ -389,6 +399,7 @@ func (r *Run) closePauses(t *machine.Task) {
 		r.Report(r.o.unasked(p)...)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
+			r.leaveBatch(p.batched.ID)
 		}
 	}
 }

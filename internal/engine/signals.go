@@ -182,5 +182,5 @@ func (r *Run) Told() []string {
 // AsksPeople reports whether a pending pause waits for somebody, and not only for a time.
 func (r *Run) AsksPeople() bool {
 	return slices.ContainsFunc(r.waits.pauses,
-		func(p *Pause) bool { return p.Kind != resume.System || p.RetryAt.IsZero() })
+		func(p *Pause) bool { return !p.batched.InBatch() && (p.Kind != resume.System || p.RetryAt.IsZero()) })
 }

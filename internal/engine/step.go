@@ -14,7 +14,7 @@ type step struct{}
 
 func (step) mayPause(*pending) bool { return true }
 
-func (step) entered(r *Run, p *pending) { r.todo.ask(r.calls.attempt(p, r.now, r.by)) }
+func (step) entered(r *Run, p *pending) { r.make(p) }
 
 func (step) tell(e *events, p *pending, ev trace.Event, content any, live bool) {
 	if *e.keep(p.task) = ev; !live {
@@ -75,6 +75,7 @@ func (r *Run) finish(p *pending, end outcome) {
 		r.suspend(p, end.pause)
 		return
 	}
+	r.leaveBatch(p.Batched.ID)
 	if end.failure != nil && (end.unknown || p.hasUnknownOutcome()) {
 		end.unknown = true
 		if !r.ending.cancelled {

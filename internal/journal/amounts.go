@@ -86,13 +86,26 @@ type Progress struct {
 	Repairs  []string       // what was added to a model's messages: an answer, what is wrong with it, and so on
 	Replies  []resume.Reply // the answers to the pauses that the adapter asked for, in order
 	Answered bool           // the last of them is to the pause before the call
+	Batched  Batched
 }
+
+// Batched is the request of a call that waits for its answer in a batch. The zero Batched is of a call that does not.
+type Batched struct {
+	ID       string // of the request
+	Of       string // the model that is asked
+	Reserved Amount // what it may use, in tokens and money
+}
+
+// InBatch reports whether the call waits for its answer in a batch.
+func (b *Batched) InBatch() bool { return b.ID != "" }
 
 // Any reports whether there is anything to keep.
 func (p *Progress) Any() bool { return p.Within() || p.Replies != nil }
 
 // Within reports whether the call was on its way: it waits for the engine. Else its adapter asked for the pause.
-func (p *Progress) Within() bool { return p.Attempts > 0 || p.Repairs != nil || p.Answered }
+func (p *Progress) Within() bool {
+	return p.Attempts > 0 || p.Repairs != nil || p.Answered || p.Batched.InBatch()
+}
 
 // MaxAmount limits what one call counts, so that sums do not overflow.
 const MaxAmount = value.MaxMicros

@@ -61,6 +61,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	e.After, _ = data["n"].(int64)
 	e.By, e.Signal = data.text("by"), data.text("signal")
 	switch rec.Kind {
+	case batchBegun, batchSent:
+		e.What = data.batch(rec.Kind)
 	case checkpoint.RunCreated:
 		e.What = Created{data.text("recipe"), data.text("digest"), data.yes("queued")}
 	case runInput:
@@ -92,8 +94,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case checkpoint.PauseOpened:
 		e.What, err = decodeOpened(rec, data)
 	case checkpoint.PauseAnswered:
-		e.What = PauseAnswered{data.text("pause"), resume.Next(data.text("next")), data["answer"],
-			data.yes("kept"), int(data.count("generation")), data.yes("restart")}
+		e.What = data.answered()
 	case checkpoint.PauseClosed:
 		e.What = PauseClosed{data.text("pause")}
 	case checkpoint.TokenMinted:
@@ -123,8 +124,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case stopped:
 		e.What = Stopped{}
 	case checkpoint.RunPaused:
-		usage, models := data.total()
-		e.What = Paused{usage, models}
+		e.What = data.paused()
 	case checkpoint.RunEnded:
 		e.What = data.ended()
 	}
@@ -161,6 +161,16 @@ func (o object) begins(what What) *Execution {
 	}
 	x := o.execution()
 	return &x
+}
+
+func (o object) answered() PauseAnswered {
+	return PauseAnswered{o.text("pause"), resume.Next(o.text("next")), o["answer"], o.yes("kept"),
+		int(o.count("generation")), o.yes("restart")}
+}
+
+func (o object) paused() Paused {
+	usage, models := o.total()
+	return Paused{usage, models}
 }
 
 func (o object) finally() FinallyBegun {
@@ -316,17 +326,15 @@ func decodeOpened(rec checkpoint.Record, data object) (What, error) {
 		w.Progress, w.Models = call.progress(), call.models()
 	}
 	if a := data.in("agent"); a != nil {
-		w.Agent = &AgentPause{a.text("step"), a.text("pause"), a.text("place"), int(min(a.count("tries"), 1<<30))}
+		w.Agent = &AgentPause{a.text("step"), a.text("pause"), a.text("place"), int(min(a.count("tries"), 1<<30)),
+			a.batched()}
 	}
 	return w, nil
 }
 
 func (o object) progress() Progress {
 	p := Progress{Attempts: int(min(o.count("attempts"), 1<<30)), Calls: int(min(o.count("calls"), 1<<30))}
-	for _, v := range o.list("repairs") {
-		text, _ := v.(string)
-		p.Repairs = append(p.Repairs, text)
-	}
+	p.Repairs = o.words("repairs")
 	for _, v := range o.list("earlier") {
 		m, _ := v.(map[string]any)
 		p.Replies = append(p.Replies, resume.Reply{To: object(m).text("to"), Answer: m["answer"]})
@@ -334,7 +342,29 @@ func (o object) progress() Progress {
 	if last, ok := o["answer"]; ok {
 		p.Replies, p.Answered = append(p.Replies, resume.Reply{To: o.text("answerTo"), Answer: last}), true
 	}
+	p.Batched = o.batched()
 	return p
+}
+
+func (o object) batch(kind checkpoint.Kind) What {
+	if kind == batchSent {
+		return BatchSent{o.text("key"), o.text("id")}
+	}
+	return BatchBegun{o.text("key"), o.text("model"), o.words("requests")}
+}
+
+func (o object) batched() Batched {
+	b := o.in("batched")
+	return Batched{b.text("id"), b.text("model"), Amount{Tokens: b.count("tokens"), Micros: b.count("micros")}}
+}
+
+// words are the texts of a list.
+func (o object) words(name string) (list []string) {
+	for _, v := range o.list(name) {
+		text, _ := v.(string)
+		list = append(list, text)
+	}
+	return list
 }
 
 func decodeRedefined(data object) Redefined {

@@ -93,6 +93,11 @@ func members(e *Event) (data map[string]any, err error) {
 		if w.Effect != "" {
 			data = map[string]any{"effect": w.Effect}
 		}
+	case BatchBegun:
+		data = map[string]any{"key": w.Key, "model": w.Model, "requests": w.Requests}
+	case BatchSent:
+		data = map[string]any{"key": w.Key}
+		addText(data, "id", w.ID)
 	case PauseClosed:
 		data = map[string]any{"pause": w.Pause}
 	case TokenMinted:
@@ -306,8 +311,10 @@ func (w *PauseOpened) members(e *Event) (map[string]any, error) {
 	data["n"] = e.After
 	addInterrupt(data, w.Interrupt)
 	if w.Agent != nil {
-		data["agent"] = map[string]any{"step": w.Agent.Step, "pause": w.Agent.Pause, "place": w.Agent.Place,
+		agent := map[string]any{"step": w.Agent.Step, "pause": w.Agent.Pause, "place": w.Agent.Place,
 			"tries": int64(w.Agent.Tries)}
+		w.Agent.Batched.addTo(agent)
+		data["agent"] = agent
 	}
 	if u := &w.Models; w.Progress.Any() || u.Draws != nil || u.Used != (Amount{}) {
 		data["call"] = w.Progress.members(u)
@@ -329,7 +336,16 @@ func (p *Progress) members(used *ModelUse) map[string]any {
 		data["earlier"] = earlier
 	}
 	used.addTo(data)
+	p.Batched.addTo(data)
 	return data
+}
+
+// addTo adds the request in a batch, if there is one.
+func (b *Batched) addTo(data map[string]any) {
+	if b.InBatch() {
+		data["batched"] = map[string]any{"id": b.ID, "model": b.Of, "tokens": b.Reserved.Tokens,
+			"micros": b.Reserved.Micros}
+	}
 }
 
 func (w PauseAnswered) members(after int64) map[string]any {

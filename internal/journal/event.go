@@ -150,6 +150,16 @@ type (
 	}
 	// Restarted begins the next generation, once a run has been rolled back because an answer said so.
 	Restarted struct{ Generation int }
+	// BatchBegun comes before a batch is sent: from here on its provider may have it.
+	BatchBegun struct {
+		Key, Model string
+		Requests   []string // their ids, as in Batched
+	}
+	// BatchSent says which batch of the provider it is.
+	BatchSent struct {
+		Key string
+		ID  string // "": the provider has none
+	}
 	// PauseClosed is the end of a pause that no longer needs an answer.
 	PauseClosed struct{ Pause string }
 	// TokenMinted is a new token of a pause.
@@ -248,10 +258,11 @@ type Custom struct {
 
 // AgentPause says which pause of an agent one is.
 type AgentPause struct {
-	Step  string // the path of the agent's step
-	Pause string // what the agent calls it
-	Place string // the call that it is of
-	Tries int    // how often that call has failed
+	Step    string // the path of the agent's step
+	Pause   string // what the agent calls it
+	Place   string // the call that it is of
+	Tries   int    // how often that call has failed
+	Batched Batched
 }
 
 // KeptAnswer is an answer for a pause that a later generation comes to again.
@@ -299,6 +310,9 @@ const (
 	finallyBegun  checkpoint.Kind = "finally.begun"  // n, status, error?, reason?
 
 	breakpoints checkpoint.Kind = "run.breakpoints" // steps
+
+	batchBegun checkpoint.Kind = "batch.begun" // key, model, requests
+	batchSent  checkpoint.Kind = "batch.sent"  // key, id?
 )
 
 func (Created) kind() checkpoint.Kind       { return checkpoint.RunCreated }
@@ -317,6 +331,8 @@ func (StepDenied) kind() checkpoint.Kind    { return denied }
 func (AgentEvents) kind() checkpoint.Kind   { return agentEvents }
 func (PauseOpened) kind() checkpoint.Kind   { return checkpoint.PauseOpened }
 func (PauseAnswered) kind() checkpoint.Kind { return checkpoint.PauseAnswered }
+func (BatchBegun) kind() checkpoint.Kind    { return batchBegun }
+func (BatchSent) kind() checkpoint.Kind     { return batchSent }
 func (PauseClosed) kind() checkpoint.Kind   { return checkpoint.PauseClosed }
 func (TokenMinted) kind() checkpoint.Kind   { return checkpoint.TokenMinted }
 func (ValueSent) kind() checkpoint.Kind     { return valueSent }

@@ -59,6 +59,7 @@ func (r *Run) supervise() {
 		go r.work(next)
 	}
 	<-done
+	r.drops.Wait()
 	stop()
 	r.turn.take()
 }
@@ -232,6 +233,8 @@ func (r *Run) carryOut(c engine.Command) {
 		r.warnRollback(c.Text, c.Path)
 	case engine.Time:
 		r.Engine.Tick(r.now())
+	case engine.Drop:
+		r.drops.Go(func() { r.Caller.DropBatch(r.ctx, c.Call) })
 	case engine.Done:
 		r.finished()
 	}

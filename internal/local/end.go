@@ -97,7 +97,7 @@ func (r *Run) endPaused() *End {
 		if p.Minted {
 			fresh++
 		}
-		if !p.Minted || fresh <= MaxFresh {
+		if !p.InBatch() && (!p.Minted || fresh <= MaxFresh) {
 			shown.Token = r.mint(p)
 		}
 		pauses = append(pauses, shown)

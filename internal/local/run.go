@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,9 +70,10 @@ type driving struct {
 	groups []*group         // the last one is of the calls that begin now
 	lone   map[int64]*group // of one call each, by its ID
 	timers map[int64]*time.Timer
-	watch  *time.Timer // for calls that take long; nil: no call has begun since it fired
-	fault  any         // a panic of the engine itself
-	traced bool        // the journal has the execution's span, or will never have it
+	drops  sync.WaitGroup // batches that nobody waits for are dropped
+	watch  *time.Timer    // for calls that take long; nil: no call has begun since it fired
+	fault  any            // a panic of the engine itself
+	traced bool           // the journal has the execution's span, or will never have it
 }
 
 // End is how an execution ended.

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/braise-run/braise/internal/batchtest"
 	"github.com/braise-run/braise/internal/npmtest"
 )
 
@@ -129,6 +130,8 @@ func arrange(t *testing.T, page string) (env []string) {
 		stand("npx", `shift 2; exec `+server+` "$@"`)
 	case "api-with-a-secret.md":
 		env = append(env, "CRM_URL="+customers(t))
+	case "halve-the-price.md":
+		env = append(env, "OPENAI_URL="+batchtest.New(t).URL, "OPENAI_API_KEY=sk-0123456789")
 	case "jaeger.md":
 		env = append(env, "OTLP_URL="+collector(t))
 	case "service.md":

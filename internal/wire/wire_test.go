@@ -152,11 +152,11 @@ func TestMembers(t *testing.T) {
 		stay     string
 	}{
 		{reflect.TypeFor[engine.Call](), reflect.TypeFor[wire.Call](), "Ask Context Ready Pos Agent"},
-		{reflect.TypeFor[engine.Ask](), reflect.TypeFor[wire.Call](), ""},
+		{reflect.TypeFor[engine.Ask](), reflect.TypeFor[wire.Call](), "Batch"},
 		{reflect.TypeFor[engine.Ready](), reflect.TypeFor[wire.Call](), "Quick"},
 		{reflect.TypeFor[engine.Context](), reflect.TypeOf(wire.Call{}.Context), ""},
 		{reflect.TypeFor[engine.Agent](), reflect.TypeOf(wire.Call{}.Agent).Elem(), ""},
-		{reflect.TypeFor[engine.Result](), reflect.TypeFor[wire.Result](), "Extent Text"},
+		{reflect.TypeFor[engine.Result](), reflect.TypeFor[wire.Result](), "Extent Text BatchID Unsent"},
 	} {
 		for i := range tt.from.NumField() {
 			name := tt.from.Field(i).Name

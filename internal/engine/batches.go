@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+)
+
+// batches are the calls of models that answer in batches. Such a call waits in a pause:
+//
+//	a call ─▶ pause ─┐                                     ┌─▶ pause again: the batch is not over
+//	a call ─▶ pause ─┼─▶ BatchBegun ─▶ send ─▶ BatchSent ─▶ look ─▶ answers: all calls go on
+//	                 once nothing else is to be done
+//
+// One pause of a batch has a RetryAt, at which its call looks at the batch for all of them. If a process dies, or loses
+// the connection, between BatchBegun and BatchSent, the provider is asked whether it has the batch.
+type batches struct {
+	used   bool               // there are such calls
+	held   map[string]*Call   // that wait to be sent, by the id of the request; of this execution
+	failed map[string]*Result // of requests that were not sent, likewise
+	jobs   []*pending         // what is done with batches, once the store has all events
+	busy   int                // of these, in progress
+	sent   []*batch           // in the order in which they began
+	of     map[string]*batch  // the latest, by the id of a request
+}
+
+// batch is a batch of requests that was sent, or may have been.
+type batch struct {
+	journal.BatchBegun
+	begun time.Time
+	id    string // by its provider; "": it has none
+	known bool   // the id is
+	look  bool   // it is to be looked for
+	over  bool   // this execution knows that its answers are there
+}
+
+// The most that is sent as one batch.
+const (
+	maxBatch      = 10_000   // requests
+	maxBatchBytes = 64 << 20 // of their texts
+)
+
+// BatchDelay is when a batch is looked at next that began so long ago: the longer ago, the later.
+func BatchDelay(age time.Duration) time.Duration {
+	return min(max(age/4, time.Minute), 15*time.Minute).Truncate(time.Second)
+}
+
+// begin applies that a batch is about to be sent.
+func (b *batches) begin(at time.Time, what journal.BatchBegun) {
+	s := &batch{BatchBegun: what, begun: at, look: true}
+	b.sent = append(b.sent, s)
+	if b.of == nil {
+		b.of = map[string]*batch{}
+	}
+	for _, id := range what.Requests {
+		b.of[id] = s
+	}
+}
+
+// know applies what is known of a batch from then on.
+func (b *batches) know(what journal.BatchSent) error {
+	i := slices.IndexFunc(b.sent, func(s *batch) bool { return s.Key == what.Key })
+	if i < 0 {
+		return fmt.Errorf("no batch %q has begun", what.Key)
+	}
+	s := b.sent[i]
+	s.id, s.known, s.look = what.ID, true, false
+	return nil
+}
+
+// at returns the batch of a request; nil: it was not sent, for all that is known.
+func (b *batches) at(id string) *batch {
+	if s := b.of[id]; s != nil && (!s.known || s.id != "") {
+		return s
+	}
+	return nil
+}
+
+// waitsInBatch notes that a call waits in a batch.
+func (r *Run) waitsInBatch(p *Pause) {
+	if r.waits.batches.used = r.waits.batches.used || p.strays; !p.batched.InBatch() {
+		return
+	}
+	r.waits.batches.used = true
+	r.budget.hold(p.task, p.batched.ID, p.batched.Reserved)
+}
+
+// joins decides what a call of a model does that answers in batches: it waits to be sent, or goes on waiting, or fails
+// because it could not be sent. It returns false if an attempt is to be made: of a model that answers at once, or to
+// look at the batch.
+func (r *Run) joins(p *pending) bool {
+	if p.Kind != program.ModelCall || p.Looks {
+		return false
+	}
+	b := &r.waits.batches
+	p.Batch = nil
+	if about, _ := r.o.Adapters.Model(p.Request.Model); !about.Polled {
+		return false
+	}
+	id := p.Batched.ID
+	if res := b.failed[id]; res != nil {
+		delete(b.failed, id)
+		p.Batched, p.stage = journal.Batched{}, preparing
+		r.attempted(p, res)
+		return true
+	}
+	switch s := b.at(id); {
+	case s == nil:
+		r.hold(p)
+	case s.known:
+		p.Batch = &Batch{Op: BatchLook, Key: s.Key, ID: s.id, Begun: s.begun, IDs: []string{id}}
+		return false
+	default:
+		s.look = true
+		r.waitOn(p, fmt.Sprintf("it is not known yet whether a batch of model %q was sent", s.Model))
+	}
+	return true
+}
+
+// hold lets a call wait until it is sent with others.
+func (r *Run) hold(p *pending) {
+	if why := r.whyNoBatch(); why != "" {
+		r.fail(p, nil, program.ConfigError(diagnostics.CodeNoBatch, "%s: model %q answers in batches: %s", p.site.Pos,
+			p.Request.Model, why))
+		return
+	}
+	b := &r.waits.batches
+	if !p.Batched.InBatch() {
+		want := Wanted(p.Call, r.o.Prices)
+		p.Batched = journal.Batched{ID: r.requestID(p), Of: p.Request.Model,
+			Reserved: journal.Amount{Tokens: want.Tokens, Micros: want.Micros}}
+	}
+	if b.held == nil {
+		b.held = map[string]*Call{}
+	}
+	asked := *p.Call
+	b.used, b.held[p.Batched.ID] = true, &asked
+	r.waitOn(p, fmt.Sprintf("model %q answers in batches", p.Request.Model))
+}
+
+// whyNoBatch is why no call of the run can wait for a batch; "": it can.
+func (r *Run) whyNoBatch() string {
+	switch {
+	case !r.o.Kept:
+		return "its calls wait in pauses, which need a store\n  hint: give store in braise.yaml, or Runtime.Store"
+	case r.o.Interrupt == resume.Restart:
+		return "its calls wait in pauses, and this run would begin again after each\n" +
+			"  hint: use another model, or interrupt: continue"
+	}
+	return ""
+}
+
+// requestID identifies one attempt at one call: no other request of any run has the same, and a later execution that
+// makes the attempt again gives it the same.
+func (r *Run) requestID(p *pending) string {
+	op := ""
+	if p.Job != nil {
+		op = string(p.Job.Op)
+	}
+	asked, err := json.Marshal(p.Request.Messages)
+	if err != nil { // the provider gets them as JSON
+		asked = []byte(err.Error())
+	}
+	return resume.Key(r.o.ID, p.Generation, p.Path, p.Ordinal,
+		fmt.Sprintf("%s %q %d %x", op, p.Request.Model, p.Attempts, sha256.Sum256(asked)))
+}
+
+// waitOn has a call wait in a pause. The first one of a batch is to look at it.
+func (r *Run) waitOn(p *pending, about string) {
+	r.drawn.undraw(p)
+	pause := &resume.Pause{Kind: resume.External, Reason: resume.BatchReason, Prompt: about}
+	if s := r.waits.batches.at(p.Batched.ID); !r.isLed(s, p.Batched.Of) {
+		age := time.Duration(0)
+		if s != nil {
+			age = r.now.Sub(s.begun)
+		}
+		pause.RetryAt = r.now.Add(BatchDelay(age))
+	}
+	p.ended(r, p, outcome{pause: pause}, nil)
+}
+
+// isLed reports whether a call waits that is to look at a batch; nil: at the next one of that model.
+func (r *Run) isLed(s *batch, model string) bool {
+	return slices.ContainsFunc(r.waits.pauses, func(q *Pause) bool {
+		return q.batched.InBatch() && !q.RetryAt.IsZero() && q.batched.Of == model &&
+			r.waits.batches.at(q.batched.ID) == s
+	})
+}
+
+// stillWaits lets a call wait on that has looked at its batch, which is not over; false: the call goes on, and with it
+// the others in its batch.
+func (r *Run) stillWaits(p *pending, res *Result) bool {
+	if p.Batch == nil {
+		return false
+	}
+	p.release(journal.Amount{})
+	if asked, ok := errors.AsType[*resume.Suspension](res.Err); ok {
+		r.waitOn(p, asked.Pause.Prompt)
+		return true
+	}
+	if r.ending.cutOff(p) || r.ending.broken {
+		return false
+	}
+	s := r.waits.batches.at(p.Batched.ID)
+	p.Batched = journal.Batched{}
+	s.over = true
+	r.goOnIn(func(q *Pause) bool { return r.waits.batches.at(q.batched.ID) == s })
+	return false
+}
+
+// goOnIn has calls go on that wait in batches.
+func (r *Run) goOnIn(which func(*Pause) bool) (some bool) {
+	for _, q := range slices.Clone(r.waits.pauses) {
+		if (q.batched.InBatch() || q.strays) && which(q) {
+			next := r.moment().ends(q, resume.GoOn, nil)
+			r.TakeNow(r.waits.endOf(q, next, r.undo.wasUndone, r.calls.generation))
+			some = true
+		}
+	}
+	return some
+}

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// restsFor reports whether nothing else is to be done that could lead to more calls of models, so that the calls that
+// wait are sent.
+func (r *Run) restsFor() bool {
+	c, e := &r.calls, &r.ending
+	if e.cancelled || e.broken || e.forGood != nil || r.todo.hold || r.undo.atEnd || r.undo.wasUndone ||
+		len(c.flying)+len(c.blocked)+len(c.queue) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(waiting(r.m), func(p *pending) bool {
+		if p.stage != delayed || p.Kind != program.ModelCall {
+			return false
+		}
+		about, _ := r.o.Adapters.Model(p.Request.Model)
+		return about.Polled
+	})
+}
+
+// batchNext returns what is to be done with batches when the machine has nothing to do: a command, or None while
+// something is in progress. again says that the machine has something to do now, ok that there is a command.
+func (r *Run) batchNext() (c Command, again, ok bool) {
+	b := &r.waits.batches
+	if !b.used {
+		return Command{}, false, false
+	}
+	if len(b.jobs) == 0 && r.restsFor() {
+		if again = r.stir(); !again {
+			r.sendHeld()
+		}
+	}
+	switch {
+	case again:
+		return Command{}, true, false
+	case len(b.jobs) == 0 || r.todo.hold || r.ending.cancelled || r.ending.broken:
+	case len(r.unsaved.events) > 0 && r.unsaved.durable:
+		return Command{Op: Save}, false, true
+	default:
+		p := b.jobs[0]
+		b.jobs = b.jobs[1:]
+		b.busy++
+		p.stage, p.made = flying, made{r.now, r.o.Owner}
+		r.calls.flying = append(r.calls.flying, p)
+		return Command{Op: Make, Call: p.Call, of: p}, false, true
+	}
+	return Command{}, false, b.busy > 0 && r.m.Result() != nil
+}
+
+// sendHeld begins to send what is held, and to look for batches that may have been sent.
+func (r *Run) sendHeld() {
+	b := &r.waits.batches
+	for _, s := range b.sent {
+		if !s.known && s.look {
+			s.look = false
+			r.addJob(s.Model, &Batch{Op: BatchFind, Key: s.Key, Begun: s.begun, IDs: s.Requests})
+		}
+	}
+	groups, models := map[string][]*Call{}, []string(nil)
+	sizes := map[string]int{}
+	flush := func(model string) {
+		r.sendBatch(model, groups[model])
+		groups[model], sizes[model] = nil, 0
+	}
+	for _, q := range slices.Clone(r.waits.pauses) {
+		c := b.held[q.batched.ID]
+		if c == nil || b.at(q.batched.ID) != nil {
+			continue
+		}
+		model, size := c.Request.Model, sizeOf(c.Request)
+		if len(groups[model]) >= maxBatch || len(groups[model]) > 0 && sizes[model]+size > maxBatchBytes {
+			flush(model)
+		}
+		if !slices.Contains(models, model) {
+			models = append(models, model)
+		}
+		groups[model], sizes[model] = append(groups[model], withID(c, q.batched.ID)), sizes[model]+size
+	}
+	for _, model := range models {
+		flush(model)
+	}
+	b.held = nil // of calls that no longer wait
+}
+
+// withID is a call that is to be sent as a request with this id.
+func withID(c *Call, id string) *Call {
+	c.Batch = &Batch{Op: BatchSend, IDs: []string{id}}
+	return c
+}
+
+// sizeOf is about how many bytes a request has.
+func sizeOf(req *runtime.Request) (n int) {
+	for i := range req.Messages {
+		n += len(req.Messages[i].Text)
+		for _, f := range req.Messages[i].Files {
+			n += len(f.URL)
+		}
+		for _, c := range req.Messages[i].ToolCalls {
+			n += len(c.Arguments)
+		}
+	}
+	return n + len(req.Schema)
+}
+
+// sendBatch records that a batch begins, and has it sent.
+func (r *Run) sendBatch(model string, calls []*Call) {
+	if len(calls) == 0 {
+		return
+	}
+	what := journal.BatchBegun{Model: model}
+	for _, c := range calls {
+		what.Requests = append(what.Requests, c.Batch.IDs[0])
+	}
+	what.Key = resume.Key(r.o.ID, r.calls.generation, what.Requests[0], len(r.waits.batches.sent)+1, "batch")
+	r.TakeNow([]journal.Event{{At: r.now, What: what}})
+	r.waits.batches.of[what.Requests[0]].look = false
+	r.addJob(model, &Batch{Op: BatchSend, Key: what.Key, Begun: r.now, IDs: what.Requests, Calls: calls})
+}
+
+// addJob has something done with a batch, once the store has all events.
+func (r *Run) addJob(model string, what *Batch) {
+	r.calls.last++
+	p := &pending{Call: &Call{ID: r.calls.last, Kind: program.ModelCall, Name: model, Alone: true,
+		Request: &runtime.Request{Run: r.o.ID, Model: model}, Ask: Ask{Batch: what}}}
+	r.waits.batches.jobs = append(r.waits.batches.jobs, p)
+}
+
+// stir has calls go on for which nothing else would: they could not be sent, were held by a process that has died, or
+// wait in a batch at which no call is to look. It reports whether there were any.
+func (r *Run) stir() bool {
+	b := &r.waits.batches
+	led := map[*batch]bool{}
+	for _, q := range r.waits.pauses {
+		if s := b.at(q.batched.ID); q.batched.InBatch() && s != nil && !q.RetryAt.IsZero() {
+			led[s] = true
+		}
+	}
+	return r.goOnIn(func(q *Pause) bool {
+		s := b.at(q.batched.ID)
+		switch {
+		case s == nil:
+			return b.held[q.batched.ID] == nil
+		case b.failed[q.batched.ID] != nil, s.over:
+			return true
+		}
+		first := !led[s]
+		led[s] = true
+		return first
+	})
+}
+
+// batchReturned handles what came of something that was done with a batch.
+func (r *Run) batchReturned(p *pending, res *Result) {
+	b, what := &r.waits.batches, p.Batch
+	b.busy--
+	s := b.of[what.IDs[0]]
+	if res.Lost || s.known {
+		return
+	}
+	for _, id := range value.SortedKeys(res.Unsent) {
+		one := &Result{Bad: res.Unsent[id]}
+		if _, ok := errors.AsType[*retry.Failure](one.Bad); ok { // of the model
+			one.Err, one.Bad = one.Bad, nil
+		}
+		b.fail(id, one)
+	}
+	switch refused := what.Op == BatchSend && IsUnsent(res.Err); {
+	case res.Left, res.Err != nil && !refused: // its provider is asked later
+		r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
+			Code: diagnostics.CodeBatchUnknown, Message: r.o.Redact.Text(fmt.Sprintf(
+				"it is not known whether a batch of model %q was sent, and its provider is asked again: %v",
+				s.Model, cmp.Or(res.Err, errors.New("the call was left behind"))))})
+		return
+	case res.Err != nil:
+		for _, id := range what.IDs {
+			if b.failed[id] == nil {
+				b.fail(id, &Result{Err: res.Err})
+			}
+		}
+	}
+	r.TakeNow([]journal.Event{{At: r.now, What: journal.BatchSent{Key: what.Key, ID: res.BatchID}}})
+}
+
+// IsUnsent reports whether an error says that a batch was not sent.
+func IsUnsent(err error) bool {
+	if err == nil {
+		return false
+	}
+	f := retry.FailureOf(err)
+	return f.Unsent() || 400 <= f.Status && f.Status <= 499 && f.Status != 408
+}
+
+// fail notes why a request was not sent.
+func (b *batches) fail(id string, res *Result) {
+	if b.failed == nil {
+		b.failed = map[string]*Result{}
+	}
+	b.failed[id] = res
+}
+
+// leaveBatch says that the call of a request has ended without its answer. If no other call waits for the batch, its
+// provider is told.
+func (r *Run) leaveBatch(id string) {
+	s := r.waits.batches.at(id)
+	if r.past.replaying || s == nil || s.id == "" || s.over {
+		return
+	}
+	same := func(of *journal.Batched) bool { return of.ID != id && r.waits.batches.at(of.ID) == s }
+	if slices.ContainsFunc(r.waits.pauses, func(q *Pause) bool { return same(&q.batched) }) ||
+		slices.ContainsFunc(waiting(r.m), func(q *pending) bool { return same(&q.Batched) }) {
+		return
+	}
+	queued := false
+	r.m.Walk(func(t *machine.Task) {
+		kept := r.waits.progress[t]
+		queued = queued || t.Queued() && same(&kept.Batched)
+	}, func(*machine.Task) {})
+	if queued {
+		return
+	}
+	s.over = true
+	what := &Batch{Op: BatchDrop, Key: s.Key, ID: s.id, Begun: s.begun}
+	r.todo.ask(Command{Op: Drop, Call: &Call{Kind: program.ModelCall, Name: s.Model, Ask: Ask{Batch: what}}})
+}
+
+// leaveBatches ends the pauses of all calls that wait in batches, in a run that ends.
+func (r *Run) leaveBatches() {
+	for _, p := range slices.Clone(r.waits.pauses) {
+		if p.batched.InBatch() {
+			r.waits.drop(p)
+			r.budget.unholdAll(p.task)
+			r.leaveBatch(p.batched.ID)
+		}
+	}
+}
