@@ -11,7 +11,7 @@ import (
 
 // maxRunMethods is how many methods internal/engine.Run may have, tests aside. A rule belongs to the part whose data it
 // reads; Run joins the parts.
-const maxRunMethods = 137
+const maxRunMethods = 136
 
 // runParts are the parts of a run in internal/engine, and the files that may name the fields of each. The first is where
 // the part stands. docs/design.md, section "The parts of a run", says what they own.
@@ -30,7 +30,7 @@ var runParts = map[string]string{
 	"people":   "run attempts job step undo",
 	"tools":    "tools agent run",
 	"Answers":  "answers restart",
-	"waits":    "pauses agent apply files job replay restart result signals start undo",
+	"waits":    "pauses agent apply files job replay restart result start undo",
 	"calls":    "calls agent channel drain files hold legal next pauses replay restart run start",
 	"agent":    "agent apply grants indeterminate job",
 	"atWork":   "agent drain files hold indeterminate inside job use",

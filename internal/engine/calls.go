@@ -35,8 +35,8 @@ type caller interface {
 	returned(r *Run, p *pending, res Result)
 	// ended takes the error of a call that has failed, or the pause that it waits for.
 	ended(r *Run, p *pending, end outcome, err error)
-	// abandoned says that nobody waits for the call any more: why, and the error with which it was told to stop.
-	abandoned(r *Run, p *pending, why string, err error)
+	// abandoned is how the call ends if nobody waits for it any more, and why.
+	abandoned(why string) outcome
 }
 
 // pending is a call that has not ended.
@@ -375,11 +375,12 @@ func (r *Run) Returned(call int64, res *Result) {
 	}
 	switch {
 	case res.Lost:
-		p.abandoned(r, p, "this process no longer holds the run", res.Err)
+		p.ended(r, p, p.abandoned("this process no longer holds the run"), res.Err)
 	case res.Left:
 		p.open = true
 		p.useReserved()
-		p.abandoned(r, p, "the call ignored its context and was left behind", cmp.Or(res.Err, r.ending.errOf(p)))
+		p.ended(r, p, p.abandoned("the call ignored its context and was left behind"),
+			cmp.Or(res.Err, r.ending.errOf(p)))
 	case res.Yield:
 		r.retry(p)
 	case r.stillWaits(p, res):

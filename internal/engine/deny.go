@@ -87,8 +87,8 @@ func (p *leftOver) denyAs(events []journal.Event) {
 	}
 }
 
-// asksNow reports whether the hooks are asked about a command that a journal left to do: nothing has happened in its
-// step, which has begun or not.
+// asksNow reports whether the hooks are asked about a command that a journal left to do, as nothing has happened in its
+// step yet.
 func (p *leftOver) asksNow(c machine.Command, agents agentsOf) bool {
 	t := c.Task
 	if c.Op != machine.Start && c.Op != machine.Open || t.AtBreakpoint() || c.Again || t.Entered() || agents[t] != nil {

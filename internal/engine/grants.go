@@ -38,6 +38,9 @@ func (s agentsOf) approves(p *Pause) []string {
 
 // cover are the ends of the pauses that the approvals cover, except one.
 func (g grants) cover(pauses []*Pause, but *Pause, of agentsOf, now moment) (events []journal.Event) {
+	if len(g) == 0 {
+		return nil
+	}
 	for _, p := range pauses {
 		if p != but && agents.Covered(of.approves(p), g) {
 			yes := map[string]any{"decision": "approve", "form": map[string]any{"scope": string(runtime.ApproveRun)}}
@@ -48,11 +51,7 @@ func (g grants) cover(pauses []*Pause, but *Pause, of agentsOf, now moment) (eve
 }
 
 // answerGranted ends the pending pauses that approvals for the run cover.
-func (r *Run) answerGranted() {
-	if len(r.grants) > 0 {
-		r.TakeNow(r.grants.cover(r.Pauses(), nil, r.agents, r.moment()))
-	}
-}
+func (r *Run) answerGranted() { r.TakeNow(r.grants.cover(r.Pauses(), nil, r.agents, r.moment())) }
 
 // unscoped returns the events of an agent in which no approval is for the run.
 func unscoped(events []agents.Event) []agents.Event {

@@ -188,7 +188,7 @@ func (a *agent) returned(r *Run, p *pending, res Result) {
 	a.reply(r, p, reply)
 }
 
-func (a *agent) abandoned(r *Run, p *pending, _ string, err error) { a.ended(r, p, outcome{}, err) }
+func (*agent) abandoned(string) outcome { return outcome{} }
 
 // ended ends a call of an agent without a result: it failed, or waits.
 func (a *agent) ended(r *Run, p *pending, end outcome, err error) {

@@ -145,7 +145,7 @@ func (r *Run) carryOut(c machine.Command) {
 		}
 	case machine.Arm:
 		if n := t.Node(); n != nil && n.Kind == machine.Receive {
-			t.Driver = r.now.Add(c.Wait) // see openReceive
+			t.Driver = r.now.Add(c.Wait) // see pauseToReceive
 		}
 		if t.Node() == nil && !t.IsFinally() && c.Timer == machine.Timeout { // the run's
 			c.Wait -= r.clock.At(r.now)

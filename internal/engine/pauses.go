@@ -307,8 +307,8 @@ func (m moment) ends(p *Pause, next resume.Next, answer any) journal.Event {
 func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 	e := r.moment().ends(p, resume.Answered, answer)
 	events := r.waits.endOf(p, e, r.undo.wasUndone, r.calls.generation)
-	if grants := r.grants.with(r.agents.approves(p)); !r.undo.wasUndone && agents.ApprovedForRun(answer) &&
-		len(grants) > 0 {
+	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
+		grants := r.grants.with(r.agents.approves(p))
 		events = append(events, grants.cover(r.Pauses(), p, r.agents, r.moment())...)
 	}
 	return r.unsaved.signs(events)

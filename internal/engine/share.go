@@ -122,8 +122,8 @@ func (r *Run) shareOther(e *journal.Event, stood bool, generation int, there *el
 			r.record(nil, "", what)
 		}
 	case journal.ValueSent:
-		advance()                                                              // a topic is for the steps that wait
-		if program.ChannelIndex(r.program.Graph.Channels, what.Channel) >= 0 { // else it has no such channel
+		advance() // a topic is for the steps that wait
+		if has := program.ChannelIndex(r.program.Graph.Channels, what.Channel) >= 0; has {
 			r.record(nil, "", what)
 		}
 	case journal.StepDenied:

@@ -179,8 +179,7 @@ func (r *Run) Told() []string {
 	return ids
 }
 
-// AsksPeople reports whether a pending pause waits for somebody, and not only for a time.
-func (r *Run) AsksPeople() bool {
-	return slices.ContainsFunc(r.waits.pauses,
-		func(p *Pause) bool { return !p.batched.InBatch() && (p.Kind != resume.System || p.RetryAt.IsZero()) })
+// AsksPeople reports whether a pause waits for somebody, and not only for a time or a batch.
+func (p *Pause) AsksPeople() bool {
+	return !p.batched.InBatch() && (p.Kind != resume.System || p.RetryAt.IsZero())
 }

@@ -37,15 +37,13 @@ func (step) returned(r *Run, p *pending, res Result) {
 }
 
 func (step) ended(r *Run, p *pending, end outcome, err error) {
-	if end.pause == nil {
+	if end.pause == nil && end.failure == nil {
 		end.failure = faultOf(p, err, r.o.Redact, r.program.Errors, r.ending.cut != nil)
 	}
 	r.finish(p, end)
 }
 
-func (step) abandoned(r *Run, p *pending, why string, _ error) {
-	r.finish(p, outcome{failure: notDone(why)})
-}
+func (step) abandoned(why string) outcome { return outcome{failure: notDone(why)} }
 
 // succeeded ends a call with an output, unless the output is not valid.
 func (r *Run) succeeded(p *pending, output any, extent value.Extent) {

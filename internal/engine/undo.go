@@ -217,7 +217,7 @@ func (*undoing) fellBack(*pending, string) {} // it calls tools
 
 func (u *undoing) returned(r *Run, p *pending, res Result) { u.ended(r, p, outcome{}, res.Bad) }
 
-func (u *undoing) abandoned(r *Run, p *pending, _ string, err error) { u.ended(r, p, outcome{}, err) }
+func (*undoing) abandoned(string) outcome { return outcome{} }
 
 // ended handles the end of the call of a rollback. err is nil if it succeeded.
 func (u *undoing) ended(r *Run, p *pending, end outcome, err error) {

@@ -91,8 +91,9 @@ func (r *Run) endPaused() *End {
 		j.Fail(err)
 	}
 	var pauses []resume.Pause
-	fresh := 0
+	fresh, asks := 0, false
 	for _, p := range r.Engine.Pauses() {
+		asks = asks || p.AsksPeople()
 		shown := p.Pause
 		if p.Minted {
 			fresh++
@@ -107,7 +108,7 @@ func (r *Run) endPaused() *End {
 	r.Engine.NotePaused()
 	r.flush()
 	failpoint.Reached(failpoint.AfterEnd)
-	r.endAllSignals(r.Engine.AsksPeople(), false)
+	r.endAllSignals(asks, false)
 	if j.Err() == nil && r.rt.Store == nil {
 		if err := j.Keep(r.ctx, keepFor(r.now(), pauses)); err != nil {
 			return r.unkept(err)
