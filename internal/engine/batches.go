@@ -141,19 +141,30 @@ func (r *Run) joins(p *pending) bool {
 	if p.Kind != program.ModelCall || p.Looks {
 		return false
 	}
-	b := &r.waits.batches
 	p.Batch = nil
-	if about, _ := r.o.Adapters.Model(p.Request.Model); !about.Polled {
+	about, _ := r.o.Adapters.Model(p.Request.Model)
+	if !about.Polled && !p.Batched.InBatch() {
 		return false
 	}
-	id := p.Batched.ID
-	if res := b.failed[id]; res != nil {
-		delete(b.failed, id)
-		p.Batched, p.stage = journal.Batched{}, preparing
-		r.attempted(p, res)
-		return true
+	b, id := &r.waits.batches, r.requestID(p)
+	if p.Batched.ID != id { // an agent may have to ask something else first
+		want := Wanted(p.Call, r.o.Prices)
+		p.Batched = journal.Batched{ID: id, Of: p.Request.Model,
+			Reserved: journal.Amount{Tokens: want.Tokens, Micros: want.Micros}}
 	}
-	switch s := b.at(id); {
+	s := b.at(id)
+	switch res := b.failed[id]; {
+	case !about.Polled && s == nil:
+		p.forgetBatch()
+		return false
+	case res != nil:
+		delete(b.failed, id)
+		p.forgetBatch()
+		p.stage = preparing
+		r.attempted(p, res)
+	case !about.Polled: // what was sent is paid
+		r.waitOn(p, fmt.Sprintf("model %q no longer answers in batches, and a batch of it was sent: have it answer in "+
+			"batches again, or cancel the run", p.Request.Model))
 	case s == nil:
 		r.hold(p)
 	case s.known:
@@ -174,11 +185,6 @@ func (r *Run) hold(p *pending) {
 		return
 	}
 	b := &r.waits.batches
-	if !p.Batched.InBatch() {
-		want := Wanted(p.Call, r.o.Prices)
-		p.Batched = journal.Batched{ID: r.requestID(p), Of: p.Request.Model,
-			Reserved: journal.Amount{Tokens: want.Tokens, Micros: want.Micros}}
-	}
 	if b.held == nil {
 		b.held = map[string]*Call{}
 	}
@@ -200,7 +206,7 @@ func (r *Run) whyNoBatch() string {
 }
 
 // requestID identifies one attempt at one call: no other request of any run has the same, and a later execution that
-// makes the attempt again gives it the same.
+// makes the attempt again gives it the same. So it finds the answer.
 func (r *Run) requestID(p *pending) string {
 	op := ""
 	if p.Job != nil {
@@ -251,10 +257,18 @@ func (r *Run) stillWaits(p *pending, res *Result) bool {
 		return false
 	}
 	s := r.waits.batches.at(p.Batched.ID)
-	p.Batched = journal.Batched{}
+	p.forgetBatch()
 	s.over = true
 	r.goOnIn(func(q *Pause) bool { return r.waits.batches.at(q.batched.ID) == s })
 	return false
+}
+
+// forgetBatch notes that the next attempt of a call is another request.
+func (p *pending) forgetBatch() {
+	p.Batched = journal.Batched{}
+	if a, ok := p.caller.(*agent); ok {
+		delete(a.batched, placeOf(p.Path, p.Job.Call))
+	}
 }
 
 // goOnIn has calls go on that wait in batches.
