@@ -11,33 +11,36 @@ import (
 
 // maxRunMethods is how many methods internal/engine.Run may have, tests aside. A rule belongs to the part whose data it
 // reads; Run joins the parts.
-const maxRunMethods = 136
+const maxRunMethods = 153
 
 // runParts are the parts of a run in internal/engine, and the files that may name the fields of each. The first is where
 // the part stands. docs/design.md, section "The parts of a run", says what they own.
 var runParts = map[string]string{
-	"budget":   "budget use",
-	"account":  "budget use",
+	"budget":   "budget held use",
+	"account":  "budget held use",
 	"modelUse": "use",
 	"drawn":    "model",
-	"todo":     "todo agent attempts calls drain finally hold next restart undo",
+	"batches":  "batches batchsend",
+	"todo":     "todo agent attempts batchsend calls drain finally hold next restart undo",
 	"timers":   "todo",
 	"due":      "todo next pauses",
 	"events":   "trace run",
-	"unsaved":  "run agent attempts calls files next open pauses say share signals start step undo",
+	"unsaved":  "run agent attempts batchsend calls files next open pauses say share signals start step undo",
 	"actor":    "run pauses undo",
 	"notes":    "signals",
-	"people":   "run attempts job step undo",
+	"people":   "run calls job undo",
 	"tools":    "tools agent run",
 	"Answers":  "answers restart",
-	"waits":    "pauses agent apply files job replay restart result start undo",
-	"calls":    "calls agent channel drain files hold legal next pauses replay restart run start",
-	"agent":    "agent apply grants indeterminate job",
-	"atWork":   "agent drain files hold indeterminate inside job use",
-	"undoing":  "undo apply channel drain finally hold legal next pauses replay restart result",
-	"ending": "run agent apply attempts calls channel deny drain fallback finally indeterminate job " +
-		"next open pauses replay restart result start step undo",
-	"leftOver":    "replay agent apply breakpoint deny finally legal next pauses restart run share start undo view",
+	"waits":    "pauses agent answers apply batches batchsend files job replay restart result start undo",
+	"calls": "calls agent batches batchsend channel drain files hold legal next pauses replay restart " +
+		"run start",
+	"agent":   "agent apply batches grants indeterminate job",
+	"atWork":  "agent drain files hold indeterminate inside job use",
+	"undoing": "undo apply batches batchsend channel drain finally hold legal next pauses replay restart result",
+	"ending": "run agent apply attempts batches batchsend calls channel deny drain fallback finally " +
+		"indeterminate job next open pauses replay restart result start step undo",
+	"leftOver": "replay agent apply batchsend breakpoint deny finally legal next pauses restart run share " +
+		"start undo view",
 	"elsewhere":   "share",
 	"generations": "run agent apply channel grants indeterminate job pauses replay restart share start undo",
 }

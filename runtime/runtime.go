@@ -55,7 +55,7 @@ type Runtime struct {
 	Store  checkpoint.Store
 	Cache  checkpoint.Cache // where runs that pause are kept when there is no Store; nil: the memory of the process
 	Resume resume.Adapter   // what comes in for a pause goes through it; nil: resuming is refused
-	// receives each pause at once, with a token, while the rest of the run continues, but for those of calls that wait
+	// receives each pause at once, with a token, while the rest of the run continues, except those of calls that wait
 	// in batches; nil: none
 	OnPause func(resume.Pause)
 	// Interrupt says what a pause does to the steps that have finished. It is fixed when a run begins.

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
@@ -72,6 +74,78 @@ func TestStoppedWhileSending(t *testing.T) {
 			d.asksTwice(t)
 		})
 	}
+}
+
+// Somebody stops the process while it looks at a batch: it is waited for, and not cancelled.
+func TestStoppedWhileLooking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{}
+		rt := withDesk(d)
+		out, _ := load(t, []byte(askBoth)).Run(t.Context(), nil, rt)
+		ctx, stop := context.WithCancel(t.Context())
+		d.poll = func(int) error {
+			stop()
+			return ctx.Err()
+		}
+		<-time.After(time.Minute)
+		if out, _ = workflow.Recover(ctx, out.RunID, rt, nil); out.Status != workflow.StatusCancelled {
+			t.Fatalf("%s, %v", out.Status, out.Err)
+		}
+		d.poll = nil
+		out, _ = workflow.Recover(t.Context(), out.RunID, rt, nil)
+		if out.Status != workflow.StatusOK || d.cancelled != nil || len(d.batches) != 1 {
+			t.Errorf("%s, %v, %d batches, cancelled %v", out.Status, out.Err, len(d.batches), d.cancelled)
+		}
+	})
+}
+
+// A model that no longer answers in batches is not asked again while one is open: that was paid.
+func TestNoLongerInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{}
+		rt := withDesk(d)
+		if out, _ := load(t, []byte(askBoth)).Run(t.Context(), nil, rt); out.Status != workflow.StatusPaused {
+			t.Fatalf("%s, %v", out.Status, out.Err)
+		}
+		rt.Models["m"] = runtimetest.Texts()
+		out := later(t, rt, time.Minute)
+		if out.Status != workflow.StatusPaused || len(out.Pauses) != 2 || !strings.Contains(out.Pauses[0].Prompt, "no longer answers in batches") {
+			t.Fatalf("%s, %v, %+v", out.Status, out.Err, out.Pauses)
+		}
+		rt.Models["m"] = d
+		if out = later(t, rt, time.Minute); out.Status != workflow.StatusOK || len(d.batches) != 1 {
+			t.Errorf("%s, %v, %d batches", out.Status, out.Err, len(d.batches))
+		}
+	})
+}
+
+// A request that is too long is sent again with a summary, in the next batches.
+func TestTooLongInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{}
+		d.answer = func(req *runtime.Request) runtime.BatchAnswer {
+			switch {
+			case len(req.Tools) == 0:
+				return saysLater("a summary")
+			case len(d.batches) == 3:
+				return func(context.Context, *runtime.Request) (*runtime.Response, error) {
+					return nil, &retry.Failure{Status: 400, Sent: true, Err: &runtime.Error{Category: runtime.CategoryModel, Code: "model.tooLong", Err: errors.New("too long")}}
+				}
+			case len(d.batches) < 3:
+				return asksForTool("look.up", "{}")
+			}
+			return saysLater("done")
+		}
+		rt := withDesk(d)
+		rt.Tools = []runtime.Tool{runtime.NewTool(runtime.ToolSpec{Name: "look.up"}, func(context.Context, struct{}) (string, error) { return "x", nil })}
+		out := throughBatches(t, `steps:
+  a: {uses: agent, with: {agent: {model: m, tools: [look.up], approval: {"*": never}, compact: {above: 100000, keep: 1}}, prompt: look}}
+`, rt)
+		if out.Status != workflow.StatusOK || out.Artefact["a"].(map[string]any)["text"] != "done" || len(d.batches) != 5 {
+			t.Errorf("%s, %v, %v, batches %v", out.Status, out.Err, out.Artefact, d.sizes())
+		}
+		d.asksTwice(t)
+	})
 }
 
 // Delegates that work at the same time wait in one batch, and so does the summary of an agent.

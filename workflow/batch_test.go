@@ -37,7 +37,8 @@ type desk struct {
 
 type deskBatch struct {
 	runtime.Batch
-	id string
+	id      string
+	answers map[string]runtime.BatchAnswer // nil: nobody has asked yet
 }
 
 func (d *desk) Generate(context.Context, *runtime.Request) (*runtime.Response, error) {
@@ -55,7 +56,7 @@ func (d *desk) Submit(_ context.Context, b *runtime.Batch) (string, error) {
 	if !taken {
 		return "", err
 	}
-	made := &deskBatch{*b, fmt.Sprint("batch_", len(d.batches)+1)}
+	made := &deskBatch{Batch: *b, id: fmt.Sprint("batch_", len(d.batches)+1)}
 	d.batches = append(d.batches, made)
 	return made.id, err
 }
@@ -92,7 +93,11 @@ func (d *desk) Poll(_ context.Context, id string) (*runtime.BatchState, error) {
 	if !d.over {
 		return s, nil
 	}
+	if s.Answers = b.answers; s.Answers != nil {
+		return s, nil
+	}
 	s.Answers = map[string]runtime.BatchAnswer{}
+	b.answers = s.Answers
 	for n, req := range b.Requests {
 		last := req.Messages[len(req.Messages)-1].Text
 		a := saysLater("re: " + last)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -211,4 +212,12 @@ func questionChanged(step string, answer any) diagnostics.Diagnostic {
 		Code: diagnostics.CodeQuestionChanged, Step: step,
 		Message: fmt.Sprintf("step %q asks something other than what was answered, and asks again",
 			step), Data: map[string]any{"answer": answer}}
+}
+
+// reply keeps an answer for the call of a task that asked.
+func (w *waits) reply(t *machine.Task, answer resume.Reply) {
+	if w.answers == nil {
+		w.answers = map[*machine.Task]resume.Reply{}
+	}
+	w.answers[t] = answer
 }

@@ -100,19 +100,30 @@ func (r *Run) joins(p *pending) bool {
 	if p.Kind != program.ModelCall || p.Looks {
 		return false
 	}
-	b := &r.waits.batches
 	p.Batch = nil
-	if about, _ := r.o.Adapters.Model(p.Request.Model); !about.Polled {
+	about, _ := r.o.Adapters.Model(p.Request.Model)
+	if !about.Polled && !p.Batched.InBatch() {
 		return false
 	}
-	id := p.Batched.ID
-	if res := b.failed[id]; res != nil {
-		delete(b.failed, id)
-		p.Batched, p.stage = journal.Batched{}, preparing
-		r.attempted(p, res)
-		return true
+	b, id := &r.waits.batches, r.o.requestID(p)
+	if p.Batched.ID != id { // an agent may have to ask something else first
+		want := Wanted(p.Call, r.o.Prices)
+		p.Batched = journal.Batched{ID: id, Of: p.Request.Model,
+			Reserved: journal.Amount{Tokens: want.Tokens, Micros: want.Micros}}
 	}
-	switch s := b.at(id); {
+	s := b.at(id)
+	switch res := b.failed[id]; {
+	case !about.Polled && s == nil:
+		p.forgetBatch()
+		return false
+	case res != nil:
+		delete(b.failed, id)
+		p.forgetBatch()
+		p.stage = preparing
+		r.attempted(p, res)
+	case !about.Polled: // what was sent is paid
+		r.waitOn(p, fmt.Sprintf("model %q no longer answers in batches, and a batch of it was sent: have it answer in "+
+			"batches again, or cancel the run", p.Request.Model))
 	case s == nil:
 		r.hold(p)
 	case s.known:
@@ -127,17 +138,12 @@ func (r *Run) joins(p *pending) bool {
 
 // hold lets a call wait until it is sent with others.
 func (r *Run) hold(p *pending) {
-	if why := r.whyNoBatch(); why != "" {
+	if why := r.o.whyNoBatch(); why != "" {
 		r.fail(p, nil, program.ConfigError(diagnostics.CodeNoBatch, "%s: model %q answers in batches: %s", p.site.Pos,
 			p.Request.Model, why))
 		return
 	}
 	b := &r.waits.batches
-	if !p.Batched.InBatch() {
-		want := Wanted(p.Call, r.o.Prices)
-		p.Batched = journal.Batched{ID: r.requestID(p), Of: p.Request.Model,
-			Reserved: journal.Amount{Tokens: want.Tokens, Micros: want.Micros}}
-	}
 	if b.held == nil {
 		b.held = map[string]*Call{}
 	}
@@ -147,11 +153,11 @@ func (r *Run) hold(p *pending) {
 }
 
 // whyNoBatch is why no call of the run can wait for a batch; "": it can.
-func (r *Run) whyNoBatch() string {
+func (o *Options) whyNoBatch() string {
 	switch {
-	case !r.o.Kept:
+	case !o.Kept:
 		return "its calls wait in pauses, which need a store\n  hint: give store in braise.yaml, or Runtime.Store"
-	case r.o.Interrupt == resume.Restart:
+	case o.Interrupt == resume.Restart:
 		return "its calls wait in pauses, and this run would begin again after each\n" +
 			"  hint: use another model, or interrupt: continue"
 	}
@@ -159,8 +165,8 @@ func (r *Run) whyNoBatch() string {
 }
 
 // requestID identifies one attempt at one call: no other request of any run has the same, and a later execution that
-// makes the attempt again gives it the same.
-func (r *Run) requestID(p *pending) string {
+// makes the attempt again gives it the same. So it finds the answer.
+func (o *Options) requestID(p *pending) string {
 	op := ""
 	if p.Job != nil {
 		op = string(p.Job.Op)
@@ -169,7 +175,7 @@ func (r *Run) requestID(p *pending) string {
 	if err != nil { // the provider gets them as JSON
 		asked = []byte(err.Error())
 	}
-	return resume.Key(r.o.ID, p.Generation, p.Path, p.Ordinal,
+	return resume.Key(o.ID, p.Generation, p.Path, p.Ordinal,
 		fmt.Sprintf("%s %q %d %x", op, p.Request.Model, p.Attempts, sha256.Sum256(asked)))
 }
 
@@ -177,7 +183,7 @@ func (r *Run) requestID(p *pending) string {
 func (r *Run) waitOn(p *pending, about string) {
 	r.drawn.undraw(p)
 	pause := &resume.Pause{Kind: resume.External, Reason: resume.BatchReason, Prompt: about}
-	if s := r.waits.batches.at(p.Batched.ID); !r.isLed(s, p.Batched.Of) {
+	if s := r.waits.batches.at(p.Batched.ID); !r.waits.isLed(s, p.Batched.Of) {
 		age := time.Duration(0)
 		if s != nil {
 			age = r.now.Sub(s.begun)
@@ -188,10 +194,10 @@ func (r *Run) waitOn(p *pending, about string) {
 }
 
 // isLed reports whether a call waits that is to look at a batch; nil: at the next one of that model.
-func (r *Run) isLed(s *batch, model string) bool {
-	return slices.ContainsFunc(r.waits.pauses, func(q *Pause) bool {
+func (w *waits) isLed(s *batch, model string) bool {
+	return slices.ContainsFunc(w.pauses, func(q *Pause) bool {
 		return q.batched.InBatch() && !q.RetryAt.IsZero() && q.batched.Of == model &&
-			r.waits.batches.at(q.batched.ID) == s
+			w.batches.at(q.batched.ID) == s
 	})
 }
 
@@ -210,10 +216,18 @@ func (r *Run) stillWaits(p *pending, res *Result) bool {
 		return false
 	}
 	s := r.waits.batches.at(p.Batched.ID)
-	p.Batched = journal.Batched{}
+	p.forgetBatch()
 	s.over = true
 	r.goOnIn(func(q *Pause) bool { return r.waits.batches.at(q.batched.ID) == s })
 	return false
+}
+
+// forgetBatch notes that the next attempt of a call is another request.
+func (p *pending) forgetBatch() {
+	p.Batched = journal.Batched{}
+	if a, ok := p.caller.(*agent); ok {
+		delete(a.batched, placeOf(p.Path, p.Job.Call))
+	}
 }
 
 // goOnIn has calls go on that wait in batches.

@@ -214,10 +214,10 @@ func (b *batches) fail(id string, res *Result) {
 }
 
 // leaveBatch says that the call of a request has ended without its answer. If no other call waits for the batch, its
-// provider is told.
+// provider is told. What another execution continues waits on.
 func (r *Run) leaveBatch(id string) {
 	s := r.waits.batches.at(id)
-	if r.past.replaying || s == nil || s.id == "" || s.over {
+	if r.past.replaying || r.ending.cancelled || s == nil || s.id == "" || s.over {
 		return
 	}
 	same := func(of *journal.Batched) bool { return of.ID != id && r.waits.batches.at(of.ID) == s }

@@ -183,14 +183,6 @@ func (b *budget) reserve(p *pending, now time.Duration) (*resume.Pause, error) {
 	return nil, nil
 }
 
-// take reserves an amount for the next attempt.
-func (p *pending) take(want journal.Amount) {
-	p.reserved = want
-	for _, a := range p.accounts {
-		a.reserved = a.reserved.Plus(want)
-	}
-}
-
 // gone is what an account has used up.
 func (a *account) gone() journal.Amount { return a.used.Plus(a.spending) }
 

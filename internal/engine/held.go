@@ -44,3 +44,11 @@ func (b *budget) unholdAll(t *machine.Task) {
 	}
 	delete(b.held, t)
 }
+
+// take reserves an amount for the next attempt.
+func (p *pending) take(want journal.Amount) {
+	p.reserved = want
+	for _, a := range p.accounts {
+		a.reserved = a.reserved.Plus(want)
+	}
+}

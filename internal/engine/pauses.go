@@ -423,14 +423,6 @@ func (w *waits) keep(t *machine.Task, p journal.Progress) {
 	}
 }
 
-// reply keeps an answer for the call of a task that asked.
-func (w *waits) reply(t *machine.Task, answer resume.Reply) {
-	if w.answers == nil {
-		w.answers = map[*machine.Task]resume.Reply{}
-	}
-	w.answers[t] = answer
-}
-
 // count counts a pause that opens at a path.
 func (w *waits) count(path string) {
 	if w.opened == nil {
