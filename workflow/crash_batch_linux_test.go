@@ -110,13 +110,14 @@ func TestCrashInBatches(t *testing.T) {
 					texts = append(texts, fmt.Sprint("re: q ", i+1))
 				}
 				want := []any{texts, "re: hi", fmt.Sprint("re: last of ", items)}
-				s := batchtest.New(t)
-				s.Status = func(_, asked int) string {
-					if asked == 0 && provider == "openai" { // one that is in progress cannot be told from others at Anthropic
-						return "in_progress"
+				s := batchtest.New(t, func(s *batchtest.Server) {
+					s.Status = func(_, asked int) string {
+						if asked == 0 && provider == "openai" { // one that is in progress cannot be told from others at Anthropic
+							return "in_progress"
+						}
+						return "completed"
 					}
-					return "completed"
-				}
+				})
 				job := batchJob{provider, s.URL, filepath.Join(t.TempDir(), "runs.db"), items}
 				for _, at := range at {
 					if p := startTest(t, "TestCrashBatchChild", crashBatchVar, job, at, ""); !p.killed() {
@@ -144,7 +145,7 @@ func TestCrashInBatches(t *testing.T) {
 			}
 			few, many := 1, 10
 			if testing.Short() {
-				few, many = 5, 25
+				few, many = 7, 150
 			}
 			for items, step := range map[int]int{5: few, 500: many} {
 				hits := round(items, "any:0")

@@ -55,9 +55,13 @@ type Batch struct {
 	asked     int
 }
 
-// New starts a server that ends with the test.
-func New(t testing.TB) *Server {
+// New starts a server that ends with the test, once it is set as set says. A server that other processes use is not to
+// be set later: the race detector does not see that they come after that.
+func New(t testing.TB, set ...func(*Server)) *Server {
 	s := &Server{}
+	for _, f := range set {
+		f(s)
+	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.URL = server.URL + "/v1"
