@@ -62,9 +62,10 @@ func New(t testing.TB, set ...func(*Server)) *Server {
 	for _, f := range set {
 		f(s)
 	}
-	server := httptest.NewServer(s)
+	server := httptest.NewUnstartedServer(s)
+	s.URL = "http://" + server.Listener.Addr().String() + "/v1"
+	server.Start()
 	t.Cleanup(server.Close)
-	s.URL = server.URL + "/v1"
 	return s
 }
 
