@@ -110,14 +110,14 @@ func TestCrashInBatches(t *testing.T) {
 					texts = append(texts, fmt.Sprint("re: q ", i+1))
 				}
 				want := []any{texts, "re: hi", fmt.Sprint("re: last of ", items)}
-				s := batchtest.New(t, func(s *batchtest.Server) {
-					s.Status = func(_, asked int) string {
-						if asked == 0 && provider == "openai" { // one that is in progress cannot be told from others at Anthropic
-							return "in_progress"
-						}
-						return "completed"
+				status := func(_, asked int) string {
+					if asked == 0 && provider == "openai" { // one that is in progress cannot be told from others at Anthropic
+						return "in_progress"
 					}
-				})
+					return "completed"
+				}
+				s := batchtest.New(t)
+				s.Set(func() { s.Status = status })
 				job := batchJob{provider, s.URL, filepath.Join(t.TempDir(), "runs.db"), items}
 				for _, at := range at {
 					if p := startTest(t, "TestCrashBatchChild", crashBatchVar, job, at, ""); !p.killed() {

@@ -28,7 +28,7 @@ func TestBatches(t *testing.T) {
 func TestFindInProgress(t *testing.T) {
 	s := batchtest.New(t)
 	state := "in_progress"
-	s.Status = func(int, int) string { return state }
+	s.Set(func() { s.Status = func(int, int) string { return state } })
 	m := openBatches(t, s.URL, 0)
 	b := &runtime.Batch{Key: "k", Begun: time.Now(), IDs: []string{"k1"},
 		Requests: []*runtime.Request{{Messages: []runtime.Message{{Role: runtime.User, Text: "a"}}}}}
@@ -39,7 +39,7 @@ func TestFindInProgress(t *testing.T) {
 	if got, err := m.Find(t.Context(), b); err == nil || got != "" || !strings.Contains(err.Error(), id) {
 		t.Errorf("in progress: %q, %v", got, err)
 	}
-	state = "completed"
+	s.Set(func() { state = "completed" })
 	if got, err := m.Find(t.Context(), b); err != nil || got != id {
 		t.Errorf("%q, %v", got, err)
 	}

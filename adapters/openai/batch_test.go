@@ -28,7 +28,7 @@ func TestBatches(t *testing.T) {
 // Nothing was sent while the file was not uploaded. A batch that fails as a whole is tried again if too much waits.
 func TestBatchFails(t *testing.T) {
 	s := batchtest.New(t)
-	s.Status = func(int, int) string { return "failed" }
+	s.Set(func() { s.Status = func(int, int) string { return "failed" } })
 	m := openBatches(t, s.URL, 0)
 	b := &runtime.Batch{Key: "k", Begun: time.Now(), IDs: []string{"k1"},
 		Requests: []*runtime.Request{{Messages: []runtime.Message{{Role: runtime.User, Text: "a"}}}}}
@@ -44,12 +44,13 @@ func TestBatchFails(t *testing.T) {
 		t.Errorf("%q: %v", f.Reason, f)
 	}
 	for _, fault := range []batchtest.Fault{{Lost: true}, {Status: 500, Body: "no"}, {Status: 413, Body: "large"}, {Body: "{}"}} {
-		s.Fault = func(request string, _ int) batchtest.Fault {
+		faults := func(request string, _ int) batchtest.Fault {
 			if request == "POST /v1/files" {
 				return fault
 			}
 			return batchtest.Fault{}
 		}
+		s.Set(func() { s.Fault = faults })
 		if _, err := m.Submit(t.Context(), b); err == nil || !retry.FailureOf(err).Unsent() && retry.FailureOf(err).Status != fault.Status {
 			t.Errorf("%+v: %v", fault, err)
 		}
@@ -62,13 +63,14 @@ func TestBatchFails(t *testing.T) {
 // The Responses API is asked in batches, too.
 func TestBatchesOfResponses(t *testing.T) {
 	s := batchtest.New(t)
-	s.Lines = func(_ int, lines []string) []string {
+	lines := func(_ int, lines []string) []string {
 		if len(lines) == 0 {
 			return nil
 		}
 		return []string{`{"custom_id":"k1","response":{"status_code":200,"body":{"model":"big-1","status":"completed",` +
 			`"output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}],"usage":{"input_tokens":3,"output_tokens":1}}}}`}
 	}
+	s.Set(func() { s.Lines = lines })
 	m, err := openai.NewBatches(openai.Options{BaseURL: s.URL, Model: "big", API: openai.ResponsesAPI})
 	if err != nil {
 		t.Fatal(err)

@@ -55,18 +55,22 @@ type Batch struct {
 	asked     int
 }
 
-// New starts a server that ends with the test, once it is set as set says. A server that other processes use is not to
-// be set later: the race detector does not see that they come after that.
-func New(t testing.TB, set ...func(*Server)) *Server {
+// New starts a server that ends with the test.
+func New(t testing.TB) *Server {
 	s := &Server{}
-	for _, f := range set {
-		f(s)
-	}
 	server := httptest.NewUnstartedServer(s)
 	s.URL = "http://" + server.Listener.Addr().String() + "/v1"
 	server.Start()
 	t.Cleanup(server.Close)
 	return s
+}
+
+// Set changes what the server does, by f, between two requests. The race detector does not see that a request comes
+// after what its sender did before: fields of a server that has started are set by f.
+func (s *Server) Set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }
 
 // Batches are those that were taken.

@@ -117,7 +117,7 @@ func suiteAnswers(t *testing.T, open Opener) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := New(t)
-			s.Lines, s.Answer = tt.lines, tt.answer
+			s.Set(func() { s.Lines, s.Answer = tt.lines, tt.answer })
 			m := open(t, s.URL, 0)
 			b := requests("p", "a", "b")
 			id, err := m.Submit(t.Context(), b)
@@ -162,8 +162,7 @@ func suiteStates(t *testing.T, open Opener) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := New(t)
-			s.Status = func(int, int) string { return tt.state }
-			s.Fault = tt.fault
+			s.Set(func() { s.Status, s.Fault = func(int, int) string { return tt.state }, tt.fault })
 			m := open(t, s.URL, 0)
 			b := requests("p", "a", "b")
 			id, err := m.Submit(t.Context(), b)
@@ -230,12 +229,13 @@ func suiteSending(t *testing.T, open Opener, sends string) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := New(t)
-			s.Fault = func(request string, _ int) Fault {
+			fault := func(request string, _ int) Fault {
 				if request == sends {
 					return tt.fault
 				}
 				return Fault{}
 			}
+			s.Set(func() { s.Fault = fault })
 			_, err := open(t, s.URL, 0).Submit(t.Context(), requests("p", "a", "b"))
 			f := retry.FailureOf(err)
 			if err == nil || f.Reason != tt.reason || f.Status != tt.status || !f.Sent || len(s.Batches()) != tt.taken {
@@ -273,12 +273,13 @@ func suiteFinding(t *testing.T, open Opener, list string) {
 	if id, err := soon.Find(t.Context(), other); err == nil || id != "" {
 		t.Errorf("too early to tell: %q, %v", id, err)
 	}
-	s.Fault = func(request string, _ int) Fault {
+	fault := func(request string, _ int) Fault {
 		if request == list {
 			return Fault{Status: 503, Body: problem("some_error", "not now")}
 		}
 		return Fault{}
 	}
+	s.Set(func() { s.Fault = fault })
 	if id, err := m.Find(t.Context(), lost); err == nil || id != "" {
 		t.Errorf("no list: %q, %v", id, err)
 	}
