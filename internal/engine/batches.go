@@ -101,8 +101,7 @@ func (r *Run) joins(p *pending) bool {
 		return false
 	}
 	p.Batch = nil
-	about, _ := r.o.Adapters.Model(p.Request.Model)
-	if !about.Polled && !p.Batched.InBatch() {
+	if !p.polled && !p.Batched.InBatch() {
 		return false
 	}
 	b, id := &r.waits.batches, r.o.requestID(p)
@@ -113,7 +112,7 @@ func (r *Run) joins(p *pending) bool {
 	}
 	s := b.at(id)
 	switch res := b.failed[id]; {
-	case !about.Polled && s == nil:
+	case !p.polled && s == nil:
 		p.forgetBatch()
 		return false
 	case res != nil:
@@ -121,7 +120,7 @@ func (r *Run) joins(p *pending) bool {
 		p.forgetBatch()
 		p.stage = preparing
 		r.attempted(p, res)
-	case !about.Polled: // what was sent is paid
+	case !p.polled: // what was sent is paid
 		r.waitOn(p, fmt.Sprintf("model %q no longer answers in batches, and a batch of it was sent: have it answer in "+
 			"batches again, or cancel the run", p.Request.Model))
 	case s == nil:

@@ -25,11 +25,7 @@ func (r *Run) restsFor() bool {
 		return false
 	}
 	return !slices.ContainsFunc(waiting(r.m), func(p *pending) bool {
-		if p.stage != delayed || p.Kind != program.ModelCall {
-			return false
-		}
-		about, _ := r.o.Adapters.Model(p.Request.Model)
-		return about.Polled
+		return p.stage == delayed && p.Kind == program.ModelCall && p.polled
 	})
 }
 

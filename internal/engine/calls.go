@@ -87,6 +87,7 @@ type rules struct {
 	policy    *retry.Resolved // nil: no layer sets a retry policy
 	when      *expr.Program   // of errors after which another attempt may be made; nil: any
 	fallbacks []string        // models that may be called then, in order
+	polled    bool            // its model answers in batches
 	reports   bool            // its agent tells of calls with unknown outcome in its result
 }
 

@@ -31,7 +31,7 @@ func (r *Run) fallBack(p *pending, err error) bool {
 	p.fellBack(p, to)
 	next := *p.Request // the model may have kept the request
 	next.Model, p.Request = to, &next
-	p.Stream, p.policy = about.Streams && r.o.Wants.Deltas, nil
+	p.Stream, p.polled, p.policy = about.Streams && r.o.Wants.Deltas, about.Polled, nil
 	r.o.resolve(p, p.site.Retry, about.Retry)
 	r.retry(p)
 	return true

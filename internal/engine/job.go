@@ -91,7 +91,7 @@ func (a *agent) prepare(o *Options, p *pending, seen *tools, files []journal.Fil
 		about, _ := o.Adapters.Model(cmp.Or(p.Batched.Of, p.Job.Name))
 		p.Stream = about.Streams && o.Wants.Deltas && p.Job.Op == agents.CallModel
 		o.resolve(p, site.Retry, about.Retry)
-		p.fallbacks = about.Fallbacks
+		p.fallbacks, p.polled = about.Fallbacks, about.Polled
 		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
 		if d := a.unsaid[p.Path]; d != nil {
 			p.Calls += len(d.calls)

@@ -57,7 +57,7 @@ func (o *Options) prepareModel(p *pending) (models []string, err error) {
 	req.Messages = withRepairs(req.Messages, p.Repairs)
 	p.Stream = about.Streams && o.Wants.Deltas
 	o.resolve(p, p.site.Retry, about.Retry)
-	p.Request, p.fallbacks = req, about.Fallbacks
+	p.Request, p.fallbacks, p.polled = req, about.Fallbacks, about.Polled
 	return o.withFallbacks(req.Model), nil
 }
 
