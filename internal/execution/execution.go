@@ -45,7 +45,7 @@ func (n *newRun) begin(r *local.Run) error {
 	if err := n.q.complete(r, nil); err != nil {
 		return err
 	}
-	return begin(r, n.spec, inputs, n.q.run(""), nil)
+	return ledger.Error(begin(r, n.spec, inputs, n.q.run(""), nil))
 }
 
 // specOf begins the description of an execution of a program; by says who executes it. The caller adds the rest.
@@ -183,7 +183,7 @@ func begin(
 		return err
 	}
 	if s.Runtime.NewRunID != nil && run.Parent == "" && !run.Queued {
-		return ledger.Error(r.Flush())
+		return r.Flush()
 	}
 	return nil
 }
