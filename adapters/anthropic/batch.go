@@ -97,10 +97,8 @@ func (b *Batches) Submit(ctx context.Context, of *runtime.Batch) (string, error)
 	return made.ID, err
 }
 
-const (
-	skew = 5 * time.Minute // by how much the clocks of a run and of the provider may differ
-	late = time.Hour       // how long after it had begun a batch may have been sent
-)
+// late is how long after it had begun a batch may have been sent.
+const late = time.Hour
 
 // Find looks for a batch of that time with as many requests. What they are only its results tell, so that until one
 // that it may be has ended, Find cannot tell.
@@ -122,7 +120,7 @@ func (b *Batches) Find(ctx context.Context, of *runtime.Batch) (string, error) {
 		older := false
 		for i := range page.Data { // the newest first
 			one := &page.Data[i]
-			after, older = one.ID, one.Created.Before(of.Begun.Add(-skew))
+			after, older = one.ID, one.Created.Before(of.Begun.Add(-endpoint.Skew))
 			switch {
 			case older, one.Created.After(of.Begun.Add(late)), one.over()+int(one.Counts.Processing) != len(of.IDs):
 			case one.Status != "ended":
@@ -138,17 +136,10 @@ func (b *Batches) Find(ctx context.Context, of *runtime.Batch) (string, error) {
 			break
 		}
 	}
-	cannotTell := func(format string, args ...any) error {
-		return &retry.Failure{Reason: retry.Unknown, Sent: true,
-			Err: fmt.Errorf("model %q: %w", b.model.opts.Model, fmt.Errorf(format, args...))}
-	}
 	if open != "" {
-		return "", cannotTell("whether it is batch %q can be told when that has ended", open)
+		return "", b.model.client.Unclear("whether it is batch %q can be told when that has ended", open)
 	}
-	if left := b.Settle - time.Since(of.Begun); left > 0 {
-		return "", cannotTell("the provider lists no such batch yet, and may in %v", left.Round(time.Second))
-	}
-	return "", nil
+	return "", b.model.client.Unlisted(of.Begun, b.Settle)
 }
 
 // has reports whether a batch that has ended has one of the requests.

@@ -152,9 +152,6 @@ func (b *Batches) lines(of *runtime.Batch) ([]byte, error) {
 	return lines.Bytes(), nil
 }
 
-// skew is how much the clocks of a run and of a provider may differ.
-const skew = 5 * time.Minute
-
 // Find looks for the key among the batches of that time.
 func (b *Batches) Find(ctx context.Context, of *runtime.Batch) (string, error) {
 	for after := ""; ; {
@@ -175,17 +172,13 @@ func (b *Batches) Find(ctx context.Context, of *runtime.Batch) (string, error) {
 			if one.Metadata[keyMember] == of.Key {
 				return one.ID, nil
 			}
-			after, older = one.ID, time.Unix(int64(one.Created), 0).Before(of.Begun.Add(-skew))
+			after, older = one.ID, time.Unix(int64(one.Created), 0).Before(of.Begun.Add(-endpoint.Skew))
 		}
 		if !page.More || older || len(page.Data) == 0 {
 			break
 		}
 	}
-	if left := b.Settle - time.Since(of.Begun); left > 0 {
-		return "", &retry.Failure{Reason: retry.Unknown, Sent: true, Err: fmt.Errorf("model %q: the provider lists no "+
-			"such batch yet, and may in %v", b.model.opts.Model, left.Round(time.Second))}
-	}
-	return "", nil
+	return "", b.model.client.Unlisted(of.Begun, b.Settle)
 }
 
 // Cancel cancels a batch, unless it is over.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"time"
 
 	"github.com/braise-run/braise/retry"
 )
@@ -79,6 +80,24 @@ func (c *Client) Answered(ctx context.Context, path string, status int, body jso
 	}
 	return &retry.Failure{Reason: f.reason(status), Status: status, After: f.after, Sent: true,
 		Err: f.err(fmt.Sprintf("%s: in a batch: status %d: %s", c.what(path), status, c.Quote(ctx, f.message)), status)}
+}
+
+// Skew is by how much the clocks of a run and of a provider may differ.
+const Skew = 5 * time.Minute
+
+// Unclear is the failure of a search for a batch that cannot tell yet whether the provider has it.
+func (c *Client) Unclear(format string, args ...any) error {
+	return &retry.Failure{Reason: retry.Unknown, Sent: true,
+		Err: fmt.Errorf("model %q: %w", c.opts.Model, fmt.Errorf(format, args...))}
+}
+
+// Unlisted is what a search says that has found no batch which began at that time: the provider's list may lack it
+// until settle has passed. nil: there is none.
+func (c *Client) Unlisted(begun time.Time, settle time.Duration) error {
+	if left := settle - time.Since(begun); left > 0 {
+		return c.Unclear("the provider lists no such batch yet, and may in %v", left.Round(time.Second))
+	}
+	return nil
 }
 
 // Expired is the failure of a request that its provider has not come to: it costs nothing.
