@@ -396,7 +396,7 @@ type journalModel struct {
 	p *journalPlayer
 }
 
-// journalBatches is a journalModel that answers in batches, which are over when somebody looks.
+// journalBatches is a journalModel that answers in batches. A batch is over at the first look.
 type journalBatches struct{ journalModel }
 
 func (m journalBatches) Submit(ctx context.Context, b *runtime.Batch) (string, error) {

@@ -195,7 +195,7 @@ func move(ctx context.Context, store checkpoint.Documents, sum string) (was bool
 	return err == nil, err
 }
 
-// add puts a document that is not there.
+// add puts a document, unless the collection has it.
 func add(ctx context.Context, store checkpoint.Documents, sum, name, text string) error {
 	err := store.SwapDocument(ctx, about+sum, name, nil, &text)
 	if errors.Is(err, checkpoint.ErrConflict) {

@@ -5,11 +5,11 @@
 //
 //	supervise:      engine.Next ──▶ a call ──▶ a goroutine ─ call.Make ─┐
 //	                    ▲          a timer ──▶ time.AfterFunc ──────────┤
-//	                    │           a save ──▶ ledger.Write             │ whoever brings something
-//	                    └────────── takes the turn, and goes on ◀───────┘ takes the turn
+//	                    │           a save ──▶ ledger.Write             │
+//	                    └────────── takes the turn, and reports ◀───────┘
 //
-// There is no goroutine that waits for all of these: whoever has the turn may access the run, drives it until nothing
-// is left to do, and gives the turn back. One goroutine renews the lease and looks for signals.
+// No goroutine waits for all of these. The one that has the turn may access the run: it drives the run until nothing is
+// left to do, and gives the turn back. One more goroutine renews the lease and looks for signals.
 //
 // Where to look:
 //
