@@ -69,6 +69,7 @@ type Store struct {
 	calls  sync.WaitGroup // that have begun
 	ends   map[string]end // by run, of those that this process writes to
 	clock  clock
+	inbox  inbox
 
 	watchers checkpoint.Watchers // of this store
 	news     news                // for those of others
@@ -156,12 +157,14 @@ func (s *Store) Close() error {
 	s.watchers.Close()
 	s.end()
 	s.calls.Wait()
+	s.inbox.work.Wait()
 	if first {
 		close(s.queue)
 	}
 	<-s.served
 	s.news.senders.Wait()
 	s.patience.End()
+	s.inbox.patience.End()
 	s.writer.Close()
 	s.pool.Close()
 	return nil

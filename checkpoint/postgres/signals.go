@@ -42,7 +42,7 @@ func (s *Store) refusal(ctx context.Context, runID, id, call string, invalid err
 	if err != nil {
 		return err
 	}
-	rows, err := s.signals(ctx, runID, false)
+	rows, err := s.signals(ctx, runID)
 	if err != nil {
 		return err
 	}
@@ -74,20 +74,15 @@ type signalRow struct {
 	Done *bool
 }
 
-// signals reads the signals of a run; ErrNotFound when there is no run.
-func (s *Store) signals(ctx context.Context, runID string, open bool) (all []signalRow, err error) {
-	if isID(runID) {
-		err = s.reading(ctx, func(conn *pgx.Conn) error {
-			rows, _ := conn.Query(ctx, s.sql(signalsSQL), runID, open)
-			var err error
-			all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[signalRow])
-			return err
-		})
-	}
-	if err == nil && len(all) == 0 {
-		err = pgx.ErrNoRows
-	}
-	return all, found("run", runID, err)
+// signals reads the signals of a run.
+func (s *Store) signals(ctx context.Context, runID string) (all []signalRow, err error) {
+	err = s.reading(ctx, func(conn *pgx.Conn) error {
+		rows, _ := conn.Query(ctx, s.sql(signalsSQL), runID)
+		var err error
+		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[signalRow])
+		return err
+	})
+	return all, err
 }
 
 // Signals implements checkpoint.Signals.
@@ -96,8 +91,19 @@ func (s *Store) Signals(ctx context.Context, runID string, open bool) ([]checkpo
 		return nil, err
 	}
 	defer s.calls.Done()
-	rows, err := s.signals(ctx, runID, open)
-	if err != nil {
+	var rows []signalRow
+	var err error
+	switch {
+	case !isID(runID):
+	case open:
+		rows, err = s.open(ctx, runID)
+	default:
+		rows, err = s.signals(ctx, runID)
+	}
+	if err == nil && len(rows) == 0 {
+		err = pgx.ErrNoRows
+	}
+	if err := found("run", runID, err); err != nil {
 		return nil, err
 	}
 	var all []checkpoint.Signal

@@ -104,7 +104,12 @@ ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line`
 ) SELECT key FROM run`
 
 	signalsSQL = `SELECT s.id, s.line, s.call, s.done FROM SCHEMA.runs r
-LEFT JOIN SCHEMA.signals s ON s.run = r.key AND NOT (s.done AND $2) WHERE r.id = $1 ORDER BY s.num`
+LEFT JOIN SCHEMA.signals s ON s.run = r.key WHERE r.id = $1 ORDER BY s.num`
+
+	// Whatever the statistics say, the index of each run is looked at: OFFSET keeps the server from another plan.
+	openSignalsSQL = `SELECT r.id, s.id, s.line, s.call, s.done FROM SCHEMA.runs r
+LEFT JOIN LATERAL (SELECT * FROM SCHEMA.signals WHERE run = r.key AND NOT done OFFSET 0) s ON true
+WHERE r.id = ANY($1::text[]) ORDER BY s.num`
 
 	// dueSQL is a condition. A run that has an answer is due if one of its other pauses is. Store.lead has found the
 	// few runs of the index runs_due, or that they are many: nullif keeps the server from sorting those, which

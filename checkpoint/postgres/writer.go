@@ -148,11 +148,7 @@ func (s *Store) commit(ctx context.Context, group []*write) {
 	a, gone := errors.AsType[*away](err)
 	switch {
 	case gone && a.sent:
-		// of no context that a caller knows
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			a.err = fmt.Errorf("no answer in time: %v", err)
-		}
-		a.err = fmt.Errorf("the connection was lost, the write may have happened: %w", a.err)
+		a.err = fmt.Errorf("the connection was lost, the write may have happened: %w", impatient(a.err))
 	case err != nil && !gone && len(group) > 1:
 		s.commit(ctx, group[:len(group)/2])
 		s.commit(ctx, group[len(group)/2:])
@@ -165,6 +161,14 @@ func (s *Store) commit(ctx context.Context, group []*write) {
 			w.done <- err
 		}
 	}
+}
+
+// impatient returns err; if a context has ended, it is none that a caller knows.
+func impatient(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return fmt.Errorf("no answer in time: %v", err)
+	}
+	return err
 }
 
 // transact makes the writes of a group in one transaction.
