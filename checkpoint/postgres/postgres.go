@@ -75,17 +75,6 @@ type Store struct {
 	news     news                // for those of others
 }
 
-// maxEnds is how many journals' ends a store remembers; beyond that it rereads them.
-const maxEnds = 10_000
-
-// end is what a writer knows of a journal. A write says what it relies on, so nothing bad happens
-// when the journal has moved on.
-type end struct {
-	lease checkpoint.Lease
-	key   int64
-	sum   checkpoint.Summary
-}
-
 // Open returns the store in the database that a URL (postgres://…) names. A part of the URL that is missing comes from
 // the PG… variables of the environment; beside the parameters of libpq, it may have pool_max_conns (4 or the number of
 // CPUs, if that is more; most writes have one connection more, and Watch another), schema, and pooler=transaction for a
@@ -282,8 +271,16 @@ func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration
 	return s.release(ctx, l, checkpoint.Lease{RunID: l.RunID, Owner: l.Owner, Epoch: l.Epoch, Length: ttl}, ttl)
 }
 
-// Release implements checkpoint.Store.
+// Release implements checkpoint.Store. It writes nothing for a run that this process has ended: nobody holds that.
 func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.calls.Done()
+	if e, ok := s.known(l); ok && e.sum.Status.Ended() {
+		s.forget(l.RunID)
+		return nil
+	}
 	_, err := s.release(ctx, l, checkpoint.Lease{RunID: l.RunID, Epoch: l.Epoch + 1}, 0)
 	if err == nil {
 		s.forget(l.RunID)
@@ -395,7 +392,8 @@ func (s *Store) append(
 			if err != nil {
 				return err
 			}
-			sql, args = changeSQL, append(args, summary, sum.Status, stamp(sum.Due()), sum.Figures())
+			sql, args = changeSQL, append(args, summary, sum.Status, stamp(sum.Due()), sum.Figures(),
+				sum.Status.Ended())
 			if open, opened, other := pausesOf(e.sum, sum, recs); other {
 				sql, args = askSQL, append(append(args, open), opened.args()...)
 			}
@@ -411,31 +409,4 @@ func (s *Store) append(
 		}
 		remembered = false
 	}
-}
-
-// known returns what is remembered of the journal that l holds.
-func (s *Store) known(l checkpoint.Lease) (end, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.ends[l.RunID]
-	return e, ok && l.Newest(e.lease)
-}
-
-func (s *Store) remember(e end) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.ends) >= maxEnds {
-		clear(s.ends)
-	}
-	if e.sum.Status == checkpoint.Running {
-		s.ends[e.lease.RunID] = e
-	} else { // what comes next, if anything, comes from the process that claims the run
-		delete(s.ends, e.lease.RunID)
-	}
-}
-
-func (s *Store) forget(runID string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.ends, runID)
 }

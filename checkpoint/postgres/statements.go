@@ -29,17 +29,18 @@ const (
 
 	appendSQL = `WITH done AS (UPDATE SCHEMA.runs SET seq = $5, updated = $6` + appendedSQL
 	changeSQL = `WITH done AS (` + changedSQL + whereSQL + `)` + relabelSQL + recordedSQL
-	// askSQL is changeSQL with other pauses: it keeps those of $12 and opens some.
+	// askSQL is changeSQL with other pauses: it keeps those of $13 and opens some.
 	askSQL = `WITH done AS (` + changedSQL + whereSQL + `, id, recipe), closed AS (
-	DELETE FROM SCHEMA.pauses p USING done WHERE p.run = done.key AND p.seq <> ALL($12::bigint[])
+	DELETE FROM SCHEMA.pauses p USING done WHERE p.run = done.key AND p.seq <> ALL($13::bigint[])
 ), asked AS (
 	INSERT INTO SCHEMA.pauses (run, seq, id, kind, opened, expires, due, run_id, recipe)
 	SELECT done.key, u.*, done.id, done.recipe
-	FROM done, unnest($13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[]) AS u
+	FROM done, unnest($14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[]) AS u
 )` + relabelSQL + recordedSQL
 
+	// With $12 the run has ended: nobody holds it any more, although its lease is valid until it is released.
 	changedSQL = `UPDATE SCHEMA.runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10,
-	figures = $11`
+	figures = $11, until = CASE WHEN $12 THEN clock_timestamp() ELSE until END`
 	relabelSQL = `, labelled AS (
 	UPDATE SCHEMA.labels l SET status = $9 FROM done WHERE l.run = done.key AND l.status <> $9
 )`
