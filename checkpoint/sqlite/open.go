@@ -208,9 +208,9 @@ func pragmas(synchronous string) []string {
 		"PRAGMA fullfsync = on",
 		"PRAGMA checkpoint_fullfsync = on",
 		// Many runs at the same time write to as many pages: these are to stay in memory (16 MB), and to be
-		// changed several times in the log (16 MB) before they are copied to the file.
+		// changed several times in the log (32 MB) before they are copied to the file.
 		"PRAGMA cache_size = -16384",
-		"PRAGMA wal_autocheckpoint = 4096",
+		"PRAGMA wal_autocheckpoint = 8192",
 	}
 }
 
