@@ -11,7 +11,7 @@ import (
 
 // maxRunMethods is how many methods internal/engine.Run may have, tests aside. A rule belongs to the part whose data it
 // reads; Run joins the parts.
-const maxRunMethods = 153
+const maxRunMethods = 128
 
 // runParts are the parts of a run in internal/engine, and the files that may name the fields of each. The first is where
 // the part stands. docs/design.md, section "The parts of a run", says what they own.

@@ -75,8 +75,8 @@ func (v *view) details(paths []string) ([]Detail, error) {
 			wanted[path] = true
 		}
 		v.mu.Lock()
-		inputs = v.engine.Inputs(wanted)
-		said = v.engine.Said(inputs)
+		inputs = v.look.Inputs(wanted)
+		said = v.look.Said(inputs)
 		v.mu.Unlock()
 	}
 	list := make([]Detail, 0, len(paths))

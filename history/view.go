@@ -25,8 +25,9 @@ type view struct {
 	seq int64 // of the last record
 	log *journalLog
 
-	mu     sync.Mutex  // for engine
+	mu     sync.Mutex  // for look
 	engine *engine.Run // at the end of the journal; nil: the journal cannot be replayed
+	look   engine.View // of engine
 	states []engine.Step
 	index  map[string]int // of states, by path
 	plan   map[string]*program.PlanStep
@@ -87,7 +88,7 @@ func (v *view) addContent(events []trace.Event) {
 		}
 	}
 	v.mu.Lock()
-	inputs := v.engine.Inputs(paths)
+	inputs := v.look.Inputs(paths)
 	v.mu.Unlock()
 	for i := range events {
 		e := &events[i]
@@ -110,10 +111,10 @@ func (v *view) result() {
 	used, calls := v.engine.Used()
 	run.Usage = usageOf(used, calls)
 	switch {
-	case !v.engine.Standing().EndsCancelled && (run.Status == Cancelled || v.engine.Result() == nil):
+	case !v.engine.Standing().EndsCancelled && (run.Status == Cancelled || v.look.Result == nil):
 		return
 	case run.Status == OK:
-		run.Output = v.engine.Result().Output
+		run.Output = v.look.Result.Output
 	case run.Status == Failed || run.Status == Cancelled:
 		e, ok := errors.AsType[*runtime.Error](v.engine.Err())
 		if ok && run.Error.Code == "" { // of an early version, or cancelled
@@ -147,7 +148,7 @@ func (v *view) replayed(was *past.Past, find finder) (p *program.Program, err er
 		}
 	}
 	usual := engine.Options{ID: v.run.RunID, Now: was.Events[len(was.Events)-1].At, Interrupt: begun.Interrupt,
-		Limits: runtime.Limits{}.WithDefaults(), Durable: true, Kept: true}
+		Looks: engine.Looks{Times: true}, Limits: runtime.Limits{}.WithDefaults(), Durable: true, Kept: true}
 	usual.Parallel = cmp.Or(begun.Parallel, p.Recipe.Limits.MaxParallel, usual.Limits.MaxParallel)
 	high := usual // of a host with other limits, of which journals of earlier versions do not tell
 	high.Limits.MaxItems, high.Limits.MaxSteps = math.MaxInt32, math.MaxInt32
@@ -160,15 +161,15 @@ func (v *view) replayed(was *past.Past, find finder) (p *program.Program, err er
 	on := v.run.Status != Queued && v.run.Status != Interrupted
 	for _, o := range tries {
 		r := engine.New(p, o)
-		bad := r.View(inputs, was, on)
-		if bad != nil {
+		if bad := r.Resume(inputs, was, on, false); bad != nil {
 			err = cmp.Or(err, bad)
 			continue
 		}
-		states := r.Steps()
-		agrees := v.agrees(r, states)
+		look := r.View()
+		states := look.Steps()
+		agrees := v.agrees(look, states)
 		if v.engine == nil || agrees {
-			v.engine, v.states = r, states
+			v.engine, v.look, v.states = r, look, states
 		}
 		if agrees {
 			break
@@ -181,7 +182,7 @@ func (v *view) replayed(was *past.Past, find finder) (p *program.Program, err er
 }
 
 // agrees reports whether a replay ends as the run did, or did not, and no limit stops what has a record of its success.
-func (v *view) agrees(r *engine.Run, states []engine.Step) bool {
+func (v *view) agrees(look engine.View, states []engine.Step) bool {
 	for _, s := range states {
 		i, recorded := v.log.index[s.Path]
 		if s.Failure != nil && s.Failure.Category == string(runtime.CategoryLimit) && recorded &&
@@ -189,7 +190,7 @@ func (v *view) agrees(r *engine.Run, states []engine.Step) bool {
 			return false
 		}
 	}
-	result := r.Result()
+	result := look.Result
 	if result == nil || v.run.Status == Cancelled {
 		return true
 	}

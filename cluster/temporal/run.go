@@ -180,7 +180,7 @@ func (r *run) look(c *carried) error {
 		return err
 	}
 	made := map[string]any{}
-	for _, s := range r.engine.Steps() {
+	for _, s := range r.engine.View().Steps() {
 		if slices.Contains(c.Made, s.Path) {
 			made[s.Path] = s.Output
 		}

@@ -101,7 +101,7 @@ func (a *agent) callsSoFar() []any {
 
 // callsIn returns the calls of tools by an agent with these events, as expressions see them.
 func callsIn(events [][]agents.Event) []any {
-	state, _ := agents.Fold(slices.Concat(events...)) // an illegal event has ended the step, see beginAgent
+	state, _ := agents.Fold(slices.Concat(events...)) // an illegal event has ended the step, see agent.begin
 	return agents.Told(state.Calls)
 }
 
@@ -164,9 +164,9 @@ func (s *agentsOf) prepare(
 	return nil, nil
 }
 
-// beginAgent starts or resumes an agent.
-func (r *Run) beginAgent(p *pending) {
-	a := p.agent
+// begin starts or resumes an agent.
+func (a *agent) begin(r *Run) {
+	p := a.call
 	p.stage = working
 	p.Generation = cmp.Or(a.began, r.calls.generation)
 	var err error
@@ -189,11 +189,11 @@ func (r *Run) beginAgent(p *pending) {
 	if r.ending.cut != nil {
 		a.leg.Stop(r.ending.cut, r.ending.cause)
 	}
-	r.pump(a)
+	a.pump(r)
 }
 
 // pump carries out the actions of an agent, until it waits for something or is over.
-func (r *Run) pump(a *agent) {
+func (a *agent) pump(r *Run) {
 	if a.inside {
 		return
 	}
@@ -205,13 +205,13 @@ func (r *Run) pump(a *agent) {
 		case r.todo.hold && a.canStay(act):
 			a.kept = act
 		case act.Over:
-			r.agentOver(a)
+			a.over(r)
 		case act.Record != nil:
-			r.agentEvent(a, act.Record)
+			a.record(r, act.Record)
 		case act.Tell != nil:
 			r.trace.show(*act.Tell, act.Content)
 		case act.Job != nil:
-			r.startJob(a, act.Job)
+			a.make(r, act.Job)
 		case len(a.came) > 0:
 			next := a.came[0]
 			a.came = slices.Delete(a.came, 0, 1) // which keeps the room
@@ -224,8 +224,8 @@ func (r *Run) pump(a *agent) {
 	a.inside = false
 }
 
-// agentEvent records an event of an agent at work.
-func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
+// record records an event of an agent at work.
+func (a *agent) record(r *Run, recorded *agents.Event) {
 	p, what := a.call, journal.AgentEvents{Events: []agents.Event{*recorded}}
 	e := &what.Events[0]
 	err := r.budget.refuses(e, r.m.Room())
@@ -264,13 +264,13 @@ func (r *Run) resumeAgents(err error) {
 			if err != nil {
 				a.leg.Broken(err)
 			}
-			r.pump(a)
+			a.pump(r)
 		}
 	}
 }
 
-// stopAgent tells an agent, and its calls, to stop.
-func (r *Run) stopAgent(a *agent, err, cause error) {
+// stop tells an agent, and its calls, to stop.
+func (a *agent) stop(r *Run, err, cause error) {
 	if a.call == nil || a.leg == nil {
 		return
 	}
@@ -281,7 +281,7 @@ func (r *Run) stopAgent(a *agent, err, cause error) {
 			r.stop(p, cause)
 		}
 	}
-	r.pump(a)
+	a.pump(r)
 }
 
 // Stopped reports whether the agent that makes a call was told to stop.
@@ -291,8 +291,8 @@ func (r *Run) Stopped(call int64) bool {
 	})
 }
 
-// agentOver takes over the result of an agent that has ended or pauses.
-func (r *Run) agentOver(a *agent) {
+// over takes over the result of an agent that has ended or pauses.
+func (a *agent) over(r *Run) {
 	p := a.call
 	res, err := a.leg.Result(), a.leg.Err()
 	var rest journal.AgentEvents
@@ -324,22 +324,21 @@ func (r *Run) agentOver(a *agent) {
 	}
 	switch waits, ok := errors.AsType[*agents.PauseError](err); {
 	case ok:
-		r.suspendAgent(p, waits.Pauses)
+		a.suspend(r, p, waits.Pauses)
 	case err != nil:
 		r.fail(p, nil, err)
 	default:
-		r.succeeded(p, output, value.Extent{})
+		step{}.succeeded(r, p, output, value.Extent{})
 	}
 }
 
-// suspendAgent opens the pauses that an agent waits for, except those that are open already.
-func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
+// suspend opens the pauses that an agent waits for, except those that are open already.
+func (a *agent) suspend(r *Run, p *pending, pauses []agents.Pause) {
 	t := p.task
 	if !r.m.CanWait(t) { // it was told to stop meanwhile
-		r.finish(p, outcome{failure: notDone("cancelled before it ended")})
+		step{}.finish(r, p, outcome{failure: notDone("cancelled before it ended")})
 		return
 	}
-	a := r.agents.of(t)
 	for i := range pauses {
 		q := &pauses[i]
 		if slices.ContainsFunc(r.waits.pauses, func(o *Pause) bool { return o.task == t && o.inAgent == q.ID }) {
@@ -348,7 +347,7 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 		what := a.opens(p, q, &r.o, &r.before, r.calls.generation)
 		what.Pause.CreatedAt = r.now
 		if err := r.openPause(t, what.Pause.Step, r.ending.decided(r.m), what); err != nil {
-			r.finish(p, outcome{
+			step{}.finish(r, p, outcome{
 				failure: &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err}})
 			return
 		}

@@ -177,8 +177,9 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		r.waits.count(path)
 	}
 	opened.key = r.before.Count(opened.uncounted())
-	r.waits.add(opened)
-	r.waitsInBatch(opened)
+	if r.waits.add(opened); r.waits.batches.sees(opened) {
+		r.budget.hold(t, opened.batched.ID, opened.batched.Reserved)
+	}
 }
 
 // applyAnswered applies the end of a pause.

@@ -84,13 +84,10 @@ func (b *batches) at(id string) *batch {
 	return nil
 }
 
-// waitsInBatch notes that a call waits in a batch.
-func (r *Run) waitsInBatch(p *Pause) {
-	if r.waits.batches.used = r.waits.batches.used || p.strays; !p.batched.InBatch() {
-		return
-	}
-	r.waits.batches.used = true
-	r.budget.hold(p.task, p.batched.ID, p.batched.Reserved)
+// sees notes a pause that opens. It reports whether a call waits there in a batch.
+func (b *batches) sees(p *Pause) bool {
+	b.used = b.used || p.strays || p.batched.InBatch()
+	return p.batched.InBatch()
 }
 
 // joins decides what a call of a model does that answers in batches: it waits to be sent, or goes on waiting, or fails
@@ -124,7 +121,12 @@ func (r *Run) joins(p *pending) bool {
 		r.waitOn(p, fmt.Sprintf("model %q no longer answers in batches, and a batch of it was sent: have it answer in "+
 			"batches again, or cancel the run", p.Request.Model))
 	case s == nil:
-		r.hold(p)
+		if err := r.o.refusesBatch(p); err != nil {
+			r.fail(p, nil, err)
+			break
+		}
+		b.hold(p)
+		r.waitOn(p, fmt.Sprintf("model %q answers in batches", p.Request.Model))
 	case s.known:
 		p.Batch = &Batch{Op: BatchLook, Key: s.Key, ID: s.id, Begun: s.begun, IDs: []string{id}}
 		return false
@@ -135,32 +137,26 @@ func (r *Run) joins(p *pending) bool {
 	return true
 }
 
-// hold lets a call wait until it is sent with others.
-func (r *Run) hold(p *pending) {
-	if why := r.o.whyNoBatch(); why != "" {
-		r.fail(p, nil, program.ConfigError(diagnostics.CodeNoBatch, "%s: model %q answers in batches: %s", p.site.Pos,
-			p.Request.Model, why))
-		return
-	}
-	b := &r.waits.batches
+// hold keeps a call until it is sent with others.
+func (b *batches) hold(p *pending) {
 	if b.held == nil {
 		b.held = map[string]*Call{}
 	}
 	asked := *p.Call
 	b.used, b.held[p.Batched.ID] = true, &asked
-	r.waitOn(p, fmt.Sprintf("model %q answers in batches", p.Request.Model))
 }
 
-// whyNoBatch is why no call of the run can wait for a batch; "": it can.
-func (o *Options) whyNoBatch() string {
+// refusesBatch is the error of a call that cannot wait for a batch, as no call of the run can; nil: it can.
+func (o *Options) refusesBatch(p *pending) error {
+	why := ", and this run would begin again after each\n  hint: use another model, or interrupt: continue"
 	switch {
 	case !o.Kept:
-		return "its calls wait in pauses, which need a store\n  hint: give store in braise.yaml, or Runtime.Store"
-	case o.Interrupt == resume.Restart:
-		return "its calls wait in pauses, and this run would begin again after each\n" +
-			"  hint: use another model, or interrupt: continue"
+		why = ", which need a store\n  hint: give store in braise.yaml, or Runtime.Store"
+	case o.Interrupt != resume.Restart:
+		return nil
 	}
-	return ""
+	return program.ConfigError(diagnostics.CodeNoBatch, "%s: model %q answers in batches: its calls wait in pauses%s",
+		p.site.Pos, p.Request.Model, why)
 }
 
 // requestID identifies one attempt at one call: no other request of any run has the same, and a later execution that

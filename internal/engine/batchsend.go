@@ -37,7 +37,7 @@ func (r *Run) batchNext() (c Command, again, ok bool) {
 		return Command{}, false, false
 	}
 	if len(b.jobs) == 0 && r.restsFor() {
-		if again = r.stir(); !again {
+		if again = r.goOnIn(r.waits.stuck()); !again {
 			r.sendHeld()
 		}
 	}
@@ -64,33 +64,47 @@ func (r *Run) sendHeld() {
 	for _, s := range b.sent {
 		if !s.known && s.look {
 			s.look = false
-			r.addJob(s.Model, &Batch{Op: BatchFind, Key: s.Key, Begun: s.begun, IDs: s.Requests})
+			b.do(r.calls.number(), r.o.ID, s.Model, &Batch{Op: BatchFind, Key: s.Key, Begun: s.begun, IDs: s.Requests})
 		}
 	}
+	for _, g := range b.groups(r.waits.pauses) {
+		what := journal.BatchBegun{Model: g[0].Request.Model}
+		for _, c := range g {
+			what.Requests = append(what.Requests, c.Batch.IDs[0])
+		}
+		what.Key = resume.Key(r.o.ID, r.calls.generation, what.Requests[0], len(b.sent)+1, "batch")
+		r.TakeNow([]journal.Event{{At: r.now, What: what}})
+		b.of[what.Requests[0]].look = false
+		b.do(r.calls.number(), r.o.ID, what.Model,
+			&Batch{Op: BatchSend, Key: what.Key, Begun: r.now, IDs: what.Requests, Calls: g})
+	}
+}
+
+// groups takes the calls that are held, as batches: the calls of each are of one model. Calls that no longer wait are
+// dropped.
+func (b *batches) groups(pauses []*Pause) (full [][]*Call) {
 	groups, models := map[string][]*Call{}, []string(nil)
 	sizes := map[string]int{}
-	flush := func(model string) {
-		r.sendBatch(model, groups[model])
-		groups[model], sizes[model] = nil, 0
-	}
-	for _, q := range slices.Clone(r.waits.pauses) {
+	for _, q := range pauses {
 		c := b.held[q.batched.ID]
 		if c == nil || b.at(q.batched.ID) != nil {
 			continue
 		}
 		model, size := c.Request.Model, sizeOf(c.Request)
 		if len(groups[model]) >= maxBatch || len(groups[model]) > 0 && sizes[model]+size > maxBatchBytes {
-			flush(model)
+			full = append(full, groups[model])
+			groups[model], sizes[model] = nil, 0
 		}
 		if !slices.Contains(models, model) {
 			models = append(models, model)
 		}
 		groups[model], sizes[model] = append(groups[model], withID(c, q.batched.ID)), sizes[model]+size
 	}
+	b.held = nil
 	for _, model := range models {
-		flush(model)
+		full = append(full, groups[model])
 	}
-	b.held = nil // of calls that no longer wait
+	return full
 }
 
 // withID is a call that is to be sent as a request with this id.
@@ -113,40 +127,22 @@ func sizeOf(req *runtime.Request) (n int) {
 	return n + len(req.Schema)
 }
 
-// sendBatch records that a batch begins, and has it sent.
-func (r *Run) sendBatch(model string, calls []*Call) {
-	if len(calls) == 0 {
-		return
-	}
-	what := journal.BatchBegun{Model: model}
-	for _, c := range calls {
-		what.Requests = append(what.Requests, c.Batch.IDs[0])
-	}
-	what.Key = resume.Key(r.o.ID, r.calls.generation, what.Requests[0], len(r.waits.batches.sent)+1, "batch")
-	r.TakeNow([]journal.Event{{At: r.now, What: what}})
-	r.waits.batches.of[what.Requests[0]].look = false
-	r.addJob(model, &Batch{Op: BatchSend, Key: what.Key, Begun: r.now, IDs: what.Requests, Calls: calls})
+// do has something done with a batch of the run, as the call with this number, once the store has all events.
+func (b *batches) do(number int64, run, model string, what *Batch) {
+	b.jobs = append(b.jobs, &pending{Call: &Call{ID: number, Kind: program.ModelCall, Name: model, Alone: true,
+		Request: &runtime.Request{Run: run, Model: model}, Ask: Ask{Batch: what}}})
 }
 
-// addJob has something done with a batch, once the store has all events.
-func (r *Run) addJob(model string, what *Batch) {
-	r.calls.last++
-	p := &pending{Call: &Call{ID: r.calls.last, Kind: program.ModelCall, Name: model, Alone: true,
-		Request: &runtime.Request{Run: r.o.ID, Model: model}, Ask: Ask{Batch: what}}}
-	r.waits.batches.jobs = append(r.waits.batches.jobs, p)
-}
-
-// stir has calls go on for which nothing else would: they could not be sent, were held by a process that has died, or
-// wait in a batch at which no call is to look. It reports whether there were any.
-func (r *Run) stir() bool {
-	b := &r.waits.batches
-	led := map[*batch]bool{}
-	for _, q := range r.waits.pauses {
+// stuck returns which calls go on because nothing else would have them do so: they could not be sent, were held by a
+// process that has died, or wait in a batch at which no call is to look.
+func (w *waits) stuck() func(*Pause) bool {
+	b, led := &w.batches, map[*batch]bool{}
+	for _, q := range w.pauses {
 		if s := b.at(q.batched.ID); q.batched.InBatch() && s != nil && !q.RetryAt.IsZero() {
 			led[s] = true
 		}
 	}
-	return r.goOnIn(func(q *Pause) bool {
+	return func(q *Pause) bool {
 		s := b.at(q.batched.ID)
 		switch {
 		case s == nil:
@@ -157,7 +153,7 @@ func (r *Run) stir() bool {
 		first := !led[s]
 		led[s] = true
 		return first
-	})
+	}
 }
 
 // batchReturned handles what came of something that was done with a batch.

@@ -160,10 +160,15 @@ type outcome struct {
 func (c *calls) newCall(by caller, t *machine.Task, site *program.Call, path string, now time.Time) *pending {
 	p := c.fresh()
 	p.caller, p.task, p.site, p.Call = by, t, site, &p.first
-	c.last++
-	p.ID, p.Kind, p.Name, p.Path, p.Pos, p.Opens = c.last, site.Kind, site.Name, path, site.Pos, site.Secrets
+	p.ID, p.Kind, p.Name, p.Path, p.Pos, p.Opens = c.number(), site.Kind, site.Name, path, site.Pos, site.Secrets
 	p.Ordinal, p.Generation, p.Recipe, p.began = 1, c.generation, site.Recipe, now
 	return p
+}
+
+// number returns the number of a new call.
+func (c *calls) number() int64 {
+	c.last++
+	return c.last
 }
 
 // fresh returns a zero call.
@@ -217,7 +222,7 @@ func (e *ending) errOf(p *pending) error {
 // launch starts a call that no longer waits for anything.
 func (r *Run) launch(p *pending) {
 	if p.Kind == program.AgentCall {
-		r.beginAgent(p)
+		p.agent.begin(r)
 		return
 	}
 	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
@@ -344,7 +349,7 @@ func (r *Run) stop(p *pending, err error) {
 	}
 	switch p.stage {
 	case working:
-		r.stopAgent(p.agent, context.Canceled, err)
+		p.agent.stop(r, context.Canceled, err)
 	case flying:
 		r.todo.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
 	case delayed:

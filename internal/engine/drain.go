@@ -36,7 +36,7 @@ func (r *Run) Drain() {
 		}
 	}
 	if p := r.undo.call; p != nil && p.stage == delayed && p.repeatable() {
-		r.stopUndo()
+		r.undo.stop(r)
 	}
 }
 

@@ -90,9 +90,9 @@ func (r *Run) ReportStopped(err error) {
 
 // End returns how the execution ended: with err, or without one. found are the diagnostics from before it began.
 func (r *Run) End(err error, found diagnostics.List) End {
-	end := End{RunID: r.o.ID, Recipe: r.program.Recipe.Name, Err: err, Trace: r.Trace(), Artefact: r.Artefact(),
+	end := End{RunID: r.o.ID, Recipe: r.program.Recipe.Name, Err: err, Trace: r.Trace(), Artefact: r.View().Artefact(),
 		Diagnostics: found}
-	if result := r.Result(); err == nil && result != nil {
+	if result := r.m.Result(); err == nil && result != nil {
 		end.Output = result.Output
 	}
 	return end

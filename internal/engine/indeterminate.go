@@ -41,7 +41,7 @@ func (r *Run) followsUnknown(p *pending) program.OnIndeterminate {
 	follows := p.onIndeterminate(r.o.Durable)
 	if follows == program.Ask {
 		p.Attempts = 0
-		r.suspend(p, p.askWhatHappened(r.o.aboutCall(p, &r.before), r.ending.mayRetry(p.task)))
+		step{}.suspend(r, p, p.askWhatHappened(r.o.aboutCall(p, &r.before), r.ending.mayRetry(p.task)))
 	}
 	return follows
 }

@@ -47,7 +47,7 @@ func (r *Run) deliver(t *machine.Task) bool {
 		}
 		return over
 	})
-	r.pump(a)
+	a.pump(r)
 	return true
 }
 
@@ -77,7 +77,7 @@ func (r *Run) rest() bool {
 	}
 	for _, a := range r.agents.working() {
 		a.leg.Rest()
-		r.pump(a)
+		a.pump(r)
 	}
 	return len(r.agents.working()) > 0
 }

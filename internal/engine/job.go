@@ -19,8 +19,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// startJob begins a call inside an agent.
-func (r *Run) startJob(a *agent, j *agents.Job) {
+// make begins a call inside an agent.
+func (a *agent) make(r *Run, j *agents.Job) {
 	a.begins = false
 	step := a.call
 	if j.Op == agents.RunRecipe {
@@ -241,7 +241,7 @@ func (a *agent) reply(r *Run, p *pending, reply agents.Reply) {
 	}
 	a.came = append(a.came, replied{p.Job, reply})
 	if a.call != nil {
-		r.pump(a)
+		a.pump(r)
 	}
 }
 

@@ -153,7 +153,7 @@ func (o *Options) modelData(p *pending) trace.Data {
 
 // modelAnswered handles the answer of a model. It calls the model again while the answer does not match the schema, or
 // breaks a rule.
-func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
+func (s step) modelAnswered(r *Run, p *pending, resp *runtime.Response) {
 	var data trace.Data
 	for _, a := range []trace.Attr{{Key: "finish", Value: resp.Finish}, {Key: "model", Value: resp.Model}} {
 		if a.Value != "" {
@@ -177,7 +177,7 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		fault, err = p.task.Broken(answer)
 	}
 	if fault == "" || err != nil {
-		r.succeeded(p, answer, value.Extent{}) // which says what the error is
+		s.succeeded(r, p, answer, value.Extent{}) // which says what the error is
 		return
 	}
 	turn := 1 + len(p.Repairs)/2

@@ -36,7 +36,7 @@ func (r *Run) Next() Command {
 			t.over = true
 			continue
 		case r.undo.atEnd:
-			if r.undoNext() {
+			if r.undo.next(r) {
 				continue
 			}
 			return Command{}
@@ -68,7 +68,7 @@ func (r *Run) Next() Command {
 			default:
 				p := r.calls.unblock()
 				if r.ending.cancelled || p.stopped {
-					r.finish(p, outcome{failure: notDone("the call did not begin")})
+					step{}.finish(r, p, outcome{failure: notDone("the call did not begin")})
 				} else {
 					r.launch(p)
 				}

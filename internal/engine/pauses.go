@@ -177,22 +177,6 @@ func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
 	r.record(t, r.trace.path(t), journal.WaitOver{Failure: failure})
 }
 
-// suspend opens the pause that a call asked for.
-func (r *Run) suspend(p *pending, pause *resume.Pause) {
-	t := p.task
-	p.unuse()
-	if pause.Reason != journal.Indeterminate && !r.m.CanWait(t) { // it was told to stop meanwhile
-		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use.Some()}
-		if r.ending.cancelled {
-			r.applyEnded(t, p.Path, &what)
-		} else {
-			r.record(t, p.Path, what)
-		}
-		return
-	}
-	r.pause(t, journal.PauseOpened{Pause: *pause, Progress: p.Progress, Models: p.use})
-}
-
 // pause gives a pause its identity, records it and announces it.
 func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
 	path := r.trace.path(t)

@@ -28,7 +28,7 @@ type leftOver struct {
 	unsure    map[*machine.Task]begunCall // calls without a result
 	begun     map[*machine.Task]int       // how often such a call has begun in a row
 	again     []*machine.Task             // tasks that ended in an earlier execution, for the trace
-	spans     map[*machine.Task]span      // of a run that is viewed; nil: it is not
+	spans     map[*machine.Task]span      // nil: nobody wants them, see Options.Times
 	denied    map[string]*machine.Failure // of steps that have not begun, by path
 	stands    map[string]bool             // what a run has of another one, while it takes it; nil: it does not
 }
@@ -48,6 +48,9 @@ func (r *Run) Resume(inputs map[string]any, was *past.Past, ended, undo bool) er
 	r.prepare(inputs)
 	r.budget.recall(was.Before())
 	r.past.there, r.past.replaying = true, true
+	if r.o.Times {
+		r.past.spans = map[*machine.Task]span{}
+	}
 	r.clock = past.Clock{Since: events[from].At}
 	for i := range from { // a new definition comes after the execution that brings it
 		r.recall(&events[i])
@@ -278,7 +281,7 @@ func (r *Run) GoLive() {
 // stoppedBefore is the end of a call that was told to stop by a process that died.
 func (r *Run) stoppedBefore(c machine.Command) {
 	p, unknown := r.interrupted(c)
-	r.finish(p, outcome{unknown: unknown,
+	step{}.finish(r, p, outcome{unknown: unknown,
 		failure: notDone("the call was told to stop before the process died")})
 }
 

@@ -13,9 +13,6 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Result is how the steps have ended; nil while they run, and for a cancelled run that is not driven.
-func (r *Run) Result() *machine.Result { return r.m.Result() }
-
 // Err is the error that a run ends with; nil: none.
 func (r *Run) Err() error {
 	if reason := r.ending.cancelledForGood(); reason != nil && (r.ending.fixed == nil || !r.ending.cancelled) {
@@ -33,28 +30,6 @@ func (r *Run) Err() error {
 
 // Trace returns what happened in this execution, in plan order.
 func (r *Run) Trace() []trace.Event { return r.trace.inPlanOrder(r.m) }
-
-// Artefact returns the outputs of the run's succeeded steps by id. While the run waits, it also has, by path, the
-// outputs of steps that have succeeded in the bodies of steps that have not.
-func (r *Run) Artefact() map[string]any {
-	artefact := r.m.Artefact()
-	if result := r.m.Result(); result == nil || result.Status != machine.Waiting {
-		return artefact
-	}
-	covered := 0 // how many of the enclosing tasks have succeeded
-	r.m.Walk(func(t *machine.Task) {
-		if t.Status() == machine.Succeeded {
-			if covered++; covered == 1 {
-				artefact[t.Path()] = t.Output()
-			}
-		}
-	}, func(t *machine.Task) {
-		if t.Status() == machine.Succeeded {
-			covered--
-		}
-	})
-	return artefact
-}
 
 // Ended returns the paths of the run's own steps that have ended.
 func (r *Run) Ended() map[string]bool {
@@ -109,7 +84,7 @@ func (c cancelledBecause) Is(target error) bool { return target == context.Cance
 
 // Standing is how far a run has come to its end.
 type Standing struct {
-	Waits         bool           // for an answer; it is not known before [Run.Result] is
+	Waits         bool           // for an answer; it is not known before [View.Result] is
 	Cancelled     bool           // it was told to stop
 	ForGood       bool           // it was cancelled for good, and does not run its finally yet
 	EndsCancelled bool           // it was cancelled for good, also if its finally runs or has run since

@@ -32,13 +32,19 @@ type Options struct {
 	Durable   bool            // events are recorded before they take effect
 	Kept      bool            // runs outlive the process
 	Redact    *value.Redactor // for the engine's own messages; nil: the run has no secrets here
-	Wants     trace.Detail    // the detail that live sinks want
-	Shown     bool            // there are live sinks
 	By        string          // who executes the run; "": not known
 	// Before asks the hooks of plugins about a step that is about to begin; the error denies it. nil: there are none.
 	Before func(runtime.Moment) error
 	Beginning
+	Looks
 	Adapters Adapters
+}
+
+// Looks says who looks at a run.
+type Looks struct {
+	Shown bool         // live sinks
+	Wants trace.Detail // the detail that they want
+	Times bool         // a View, which wants to know when steps began and ended
 }
 
 // Beginning is what a new run records of its host, see runtime.Runtime.
@@ -281,9 +287,9 @@ func (r *Run) Cancel(err, cause error) {
 	r.ending.cut, r.ending.cause = err, cause
 	r.ending.stopAll(r.m, CancelCause(cause))
 	for _, a := range r.agents.working() {
-		r.stopAgent(a, err, cause)
+		a.stop(r, err, cause)
 	}
-	r.stopUndo()
+	r.undo.stop(r)
 }
 
 // Break says that the store accepts no more writes, or that another process holds the run: the run stops.
@@ -291,7 +297,7 @@ func (r *Run) Break(err error) {
 	r.ending.broken, r.unsaved.durable = true, false
 	r.ending.stopAll(r.m, err)
 	r.resumeAgents(err)
-	r.stopUndo()
+	r.undo.stop(r)
 }
 
 // saved forgets what is in the store by now.

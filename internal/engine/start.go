@@ -55,7 +55,7 @@ func (r *Run) start(c machine.Command) {
 	p.Context.Replies, p.Context.Answered = p.Progress.Replies, p.Progress.Answered
 	if r.unsaved.durable && (r.past.maybeMade(p) || r.before.MustAsk(unknownKey(p.Path, "")) > 0) {
 		delete(r.past.unsure, t)
-		r.finish(p, outcome{failure: countsAsFailed(), unknown: true})
+		step{}.finish(r, p, outcome{failure: countsAsFailed(), unknown: true})
 		return
 	}
 	bounded := r.budget.timed() || r.budget.countsTools() || len(p.Spends) > 0

@@ -5,6 +5,7 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -25,28 +26,28 @@ func (step) tell(e *events, p *pending, ev trace.Event, content any, live bool) 
 // fellBack has scripts count the calls of the other model from the start.
 func (step) fellBack(p *pending, _ string) { p.Calls = 0 }
 
-func (step) returned(r *Run, p *pending, res Result) {
+func (s step) returned(r *Run, p *pending, res Result) {
 	switch {
 	case res.Bad != nil:
 		r.fail(p, nil, res.Bad)
 	case p.Kind == program.ModelCall:
-		r.modelAnswered(p, res.Response)
+		s.modelAnswered(r, p, res.Response)
 	default:
-		r.succeeded(p, res.Output, res.Extent)
+		s.succeeded(r, p, res.Output, res.Extent)
 	}
 }
 
-func (step) ended(r *Run, p *pending, end outcome, err error) {
+func (s step) ended(r *Run, p *pending, end outcome, err error) {
 	if end.pause == nil && end.failure == nil {
 		end.failure = faultOf(p, err, r.o.Redact, r.program.Errors, r.ending.cut != nil)
 	}
-	r.finish(p, end)
+	s.finish(r, p, end)
 }
 
 func (step) abandoned(why string) outcome { return outcome{failure: notDone(why)} }
 
 // succeeded ends a call with an output, unless the output is not valid.
-func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
+func (s step) succeeded(r *Run, p *pending, output any, extent value.Extent) {
 	site, want := p.site, p.site.Answer
 	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
 		want = nil // it was checked
@@ -56,21 +57,21 @@ func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
 		return
 	}
 	if fault, err := p.task.Broken(output); fault != "" || err != nil {
-		r.finish(p, outcome{failure: machine.CheckFailure(fault, err)})
+		s.finish(r, p, outcome{failure: machine.CheckFailure(fault, err)})
 		return
 	}
-	r.finish(p, outcome{output: output, extent: extent})
+	s.finish(r, p, outcome{output: output, extent: extent})
 }
 
 // finish handles the end of the call of a step.
-func (r *Run) finish(p *pending, end outcome) {
+func (s step) finish(r *Run, p *pending, end outcome) {
 	p.stage = over
 	p.release(journal.Amount{}) // of a call that was not made, or panicked
 	r.leave(p)
 	t := p.task
 	t.Driver = nil
 	if end.pause != nil {
-		r.suspend(p, end.pause)
+		s.suspend(r, p, end.pause)
 		return
 	}
 	r.leaveBatch(p.Batched.ID)
@@ -96,4 +97,20 @@ func (r *Run) finish(p *pending, end outcome) {
 	}
 	r.unsaved.urgent = r.unsaved.urgent || r.unsaved.durable && p.hasEffect()
 	r.record(t, p.Path, what)
+}
+
+// suspend opens the pause that a call asked for.
+func (step) suspend(r *Run, p *pending, pause *resume.Pause) {
+	t := p.task
+	p.unuse()
+	if pause.Reason != journal.Indeterminate && !r.m.CanWait(t) { // it was told to stop meanwhile
+		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use.Some()}
+		if r.ending.cancelled {
+			r.applyEnded(t, p.Path, &what)
+		} else {
+			r.record(t, p.Path, what)
+		}
+		return
+	}
+	r.pause(t, journal.PauseOpened{Pause: *pause, Progress: p.Progress, Models: p.use})
 }

@@ -76,10 +76,9 @@ func (e *ending) beginsAnew(interrupt resume.Interrupt, pauses []*Pause, doomed 
 // Undone lets a run that was rolled back for a pause accept an answer.
 func (r *Run) Undone() { r.undo.atEnd, r.undo.wasUndone, r.todo.over = false, true, false }
 
-// undoNext continues the rollback. It returns false while something is in progress. It reports what cannot be undone,
+// next continues the rollback. It returns false while something is in progress. It reports what cannot be undone,
 // and does not repeat what an earlier execution did.
-func (r *Run) undoNext() bool {
-	u := &r.undo
+func (u *undoing) next(r *Run) bool {
 	if u.call != nil {
 		if u.saving { // it is in the store
 			u.saving = false
@@ -101,34 +100,34 @@ func (r *Run) undoNext() bool {
 	u.tasks = slices.DeleteFunc(u.tasks,
 		func(t *machine.Task) bool { return u.rolled[t.Path()+past.RollbackMark].over })
 	if len(u.tasks) == 0 || r.ending.broken {
-		r.undo.end()
+		u.end()
 		r.close()
 		return true
 	}
 	if r.ending.cut != nil {
-		r.undo.leaveRest(r.ending.cause)
+		u.leaveRest(r.ending.cause)
 		r.close()
 		return true
 	}
 	t := u.tasks[0]
 	u.tasks = u.tasks[1:]
-	r.undoTask(t)
+	u.begin(r, t)
 	return true
 }
 
-// undoTask rolls back one task:
+// begin rolls back one task:
 //
 //  1. work out the arguments, and whether an earlier process has begun it already
 //  2. record that it begins: from here on it may have had its effect
 //  3. call the tool
 //  4. record the result, and report it
-func (r *Run) undoTask(t *machine.Task) {
+func (u *undoing) begin(r *Run, t *machine.Task) {
 	rb := t.Node().Rollback
 	path := t.Path() + past.RollbackMark
-	p := r.calls.newCall(&r.undo, t, rb.Adapter.(*program.Call), path, r.now)
+	p := r.calls.newCall(u, t, rb.Adapter.(*program.Call), path, r.now)
 	p.Rollback = true
 	err := r.o.prepareRollback(p, rb, &r.tools)
-	before, begun := r.undo.rolled[path]
+	before, begun := u.rolled[path]
 	switch {
 	case err != nil:
 	case begun && !p.begunAs(before.effect).repeatable():
@@ -137,19 +136,19 @@ func (r *Run) undoTask(t *machine.Task) {
 		if rb.Timeout > 0 {
 			p.deadline, p.late = r.now.Add(rb.Timeout), fmt.Errorf("it timed out after %v", rb.Timeout)
 		}
-		r.undo.call = p
+		u.call = p
 		if !begun {
 			r.record(nil, path, journal.RollbackBegun{Effect: string(p.Effect)})
 		}
 		if len(r.unsaved.events) > 0 && r.unsaved.durable {
-			r.undo.saving = true
+			u.saving = true
 			r.todo.ask(Command{Op: Save})
 			return
 		}
 		p.entered(r, p)
 		return
 	}
-	r.undid(p, err)
+	u.undid(r, p, err)
 }
 
 // end ends the rollback of this execution.
@@ -168,7 +167,7 @@ func (*undoing) mayPause(*pending) bool { return false }
 func (u *undoing) entered(r *Run, p *pending) {
 	if r.ending.broken {
 		u.call = nil
-		r.undo.end()
+		u.end()
 		r.close()
 		return
 	}
@@ -191,9 +190,9 @@ func (o *Options) prepareRollback(p *pending, rb *machine.Rollback, seen *tools)
 	return o.prepareTool(p, seen)
 }
 
-// stopUndo leaves a rollback that waits for its next attempt to a recovery.
-func (r *Run) stopUndo() {
-	if p := r.undo.call; p != nil && p.stage == delayed {
+// stop leaves a rollback that waits for its next attempt to a recovery.
+func (u *undoing) stop(r *Run) {
+	if p := u.call; p != nil && p.stage == delayed {
 		r.todo.disarm(p.timer)
 		p.ended(r, p, outcome{}, ErrGrace)
 	}
@@ -224,11 +223,11 @@ func (u *undoing) ended(r *Run, p *pending, end outcome, err error) {
 	p.stage, u.call = over, nil
 	switch {
 	case r.ending.broken:
-		r.undo.end()
+		u.end()
 		r.close()
 		return
 	case errors.Is(err, ErrGrace):
-		r.undo.leaveRest(r.ending.cause)
+		u.leaveRest(r.ending.cause)
 		r.close()
 		return
 	case end.pause != nil:
@@ -236,11 +235,11 @@ func (u *undoing) ended(r *Run, p *pending, end outcome, err error) {
 	case end.late, err != nil && p.late != nil && !r.now.Before(p.deadline):
 		err = p.late
 	}
-	r.undid(p, err)
+	u.undid(r, p, err)
 }
 
 // undid records the result of a rollback, and reports it.
-func (r *Run) undid(p *pending, err error) {
+func (u *undoing) undid(r *Run, p *pending, err error) {
 	data := trace.Data{{Key: "ok", Value: err == nil}}
 	text := ""
 	if err != nil {

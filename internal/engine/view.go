@@ -5,7 +5,6 @@ import (
 
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
-	"github.com/braise-run/braise/internal/past"
 )
 
 // Step is how far a step, an item of a foreach or a step in a body has come.
@@ -41,26 +40,52 @@ func (p *leftOver) note(c machine.Command, now time.Time) {
 	p.spans[c.Task] = s
 }
 
-// View brings a new Run to the state at the end of a journal, as [Run.Resume] does. With on it goes on to where nothing
-// continues without an event: so far has the process come that drives the run. The Run can only be looked at then.
-func (r *Run) View(inputs map[string]any, was *past.Past, on bool) error {
-	r.past.spans = map[*machine.Task]span{}
-	return r.Resume(inputs, was, on, false)
+// View is a look at the steps of a run, as they are at that moment.
+type View struct {
+	Result *machine.Result // how they have ended; nil: they have not
+	m      *machine.Machine
+	budget *budget
+	spans  map[*machine.Task]span
+}
+
+// View returns a look at the steps of the run.
+func (r *Run) View() View { return View{r.m.Result(), r.m, &r.budget, r.past.spans} }
+
+// Artefact returns the outputs of the run's succeeded steps by id. While the run waits, it also has, by path, the
+// outputs of steps that have succeeded in the bodies of steps that have not.
+func (v View) Artefact() map[string]any {
+	artefact := v.m.Artefact()
+	if result := v.Result; result == nil || result.Status != machine.Waiting {
+		return artefact
+	}
+	covered := 0 // how many of the enclosing tasks have succeeded
+	v.m.Walk(func(t *machine.Task) {
+		if t.Status() == machine.Succeeded {
+			if covered++; covered == 1 {
+				artefact[t.Path()] = t.Output()
+			}
+		}
+	}, func(t *machine.Task) {
+		if t.Status() == machine.Succeeded {
+			covered--
+		}
+	})
+	return artefact
 }
 
 // Steps returns the steps of the present generation in plan order, what is inside of a step behind it. Bodies that have
-// not begun are not there. Only a Run that View made has times.
-func (r *Run) Steps() (list []Step) {
-	r.m.Walk(func(t *machine.Task) {
-		s := Step{Path: t.Path(), Status: t.Status().String(), Begun: r.past.spans[t].begun,
-			Ended: r.past.spans[t].ended, Output: t.Output(), Failure: t.Failure()}
+// not begun are not there. They have times if [Options] says so.
+func (v View) Steps() (list []Step) {
+	v.m.Walk(func(t *machine.Task) {
+		s := Step{Path: t.Path(), Status: t.Status().String(), Begun: v.spans[t].begun,
+			Ended: v.spans[t].ended, Output: t.Output(), Failure: t.Failure()}
 		switch t.Status() {
 		case machine.SkippedWhen:
 			s.Reason = "when_false"
 		case machine.SkippedUpstream:
 			s.Reason = "upstream"
 		}
-		s.Used, s.Finish = r.budget.usedBy(s.Path)
+		s.Used, s.Finish = v.budget.usedBy(s.Path)
 		list = append(list, s)
 	}, func(*machine.Task) {})
 	return list
@@ -68,9 +93,9 @@ func (r *Run) Steps() (list []Step) {
 
 // Inputs returns the inputs of those steps of the paths that have begun, with ${{ secrets.NAME }} where one has a
 // secret. A step that has none, or whose input cannot be made any more, is not there.
-func (r *Run) Inputs(paths map[string]bool) map[string]any {
+func (v View) Inputs(paths map[string]bool) map[string]any {
 	inputs := map[string]any{}
-	r.m.Walk(func(t *machine.Task) {
+	v.m.Walk(func(t *machine.Task) {
 		switch t.Status() {
 		case machine.Pending, machine.SkippedWhen, machine.SkippedUpstream:
 			return
@@ -99,9 +124,9 @@ func (r *Run) Inputs(paths map[string]bool) map[string]any {
 
 // Said returns what steps that ask a model were told, given their inputs by path, and what they answered: role and text
 // each. Other steps said nothing.
-func (r *Run) Said(inputs map[string]any) map[string][]any {
+func (v View) Said(inputs map[string]any) map[string][]any {
 	said := map[string][]any{}
-	r.m.Walk(func(t *machine.Task) {
+	v.m.Walk(func(t *machine.Task) {
 		if m := t.Node().Messages; m != nil && inputs[t.Path()] != nil {
 			said[t.Path()] = m.Of(inputs[t.Path()], t.Output())
 		}

@@ -235,7 +235,7 @@ func (r *Run) newEngine(now time.Time) *engine.Run {
 		Parallel: r.spec.Program.Parallel(r.rt.Limits), Budget: r.rt.Budget, Prices: r.rt.Prices,
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact,
-		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.spec.By,
+		Looks: engine.Looks{Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0}, By: r.spec.By,
 		Beginning: engine.Beginning{Origin: r.rt.Origin, Tools: r.Caller.Changing(r.spec.Program),
 			Breakpoints: r.spec.Breakpoints},
 		Adapters: r.Caller,

@@ -366,7 +366,7 @@ func (y *Toy) refold(n int) {
 
 // ending is how an execution came out.
 func ending(e *engine.Run) string {
-	result := e.Result()
+	result := e.View().Result
 	if result == nil {
 		return "cut off"
 	}
@@ -384,9 +384,9 @@ func ending(e *engine.Run) string {
 	}
 	switch result.Status {
 	case machine.Succeeded:
-		text += shown(e.Artefact())
+		text += shown(e.View().Artefact())
 	case machine.Waiting:
-		text += shown(e.Artefact())
+		text += shown(e.View().Artefact())
 		for _, p := range e.Pauses() {
 			text += fmt.Sprintln("\n", p.ID, p.Step, p.Kind, p.Reason, p.Prompt, shown(p.Show))
 		}
