@@ -176,7 +176,8 @@ func earlyText(s *State) string {
 // childOf makes the frame of a call's child.
 func (t *thread) childOf(name string, def *agentloop.Loop, start Start) *frame {
 	at := place{name: framePath(t.name, name), path: framePath(t.path, name), depth: t.depth + 1, maxDepth: t.maxDepth}
-	k := &frame{place: at, leg: t.leg, parent: t.frame, loop: def, trace: t.trace, start: start, memory: def.Memory}
+	k := &frame{place: at, execution: t.execution, parent: t.frame, loop: def, trace: t.trace, start: start,
+		memory: def.Memory}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
 	}
@@ -190,7 +191,7 @@ func (t *thread) run(k *frame, after func()) {
 	case s.Phase == Over:
 		after()
 		return
-	case s.Phase != "" && !t.leg.terms.Vouched && s.Start.Definition != k.start.Definition:
+	case s.Phase != "" && !t.execution.terms.Vouched && s.Start.Definition != k.start.Definition:
 		t.end(k.outside(runtime.CategoryConfig, "resume.definitionChanged",
 			fmt.Errorf("agent %q is not the one that began", k.loop.Name)))
 		return

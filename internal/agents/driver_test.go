@@ -74,10 +74,10 @@ type Ran struct {
 	Snapshot snapshot
 }
 
-// Ran returns the result of the Leg, with the snapshot.
-func (g *Leg) Ran() *Ran { return &Ran{g.Result(), g.root.snapshot()} }
+// Ran returns the result of the Execution, with the snapshot.
+func (g *Execution) Ran() *Ran { return &Ran{g.Result(), g.root.snapshot()} }
 
-// Run drives a Leg of the loop until that is over. Each call has a goroutine.
+// Run drives an Execution of the loop until that is over. Each call has a goroutine.
 func Run(ctx context.Context, l *agentloop.Loop, in Input, rt *runtime.Runtime) (*Ran, error) {
 	d := &driver{in: &in, skills: map[string][]runtime.Tool{}, done: make(chan func())}
 	if rt != nil {
@@ -94,14 +94,14 @@ func Run(ctx context.Context, l *agentloop.Loop, in Input, rt *runtime.Runtime) 
 	}
 	terms := Terms{Prompt: in.Prompt, Files: in.Files, Before: in.Before, Context: in.Context, RunID: in.RunID, Path: in.Path, Answers: in.Answers,
 		Content: in.Content, Vouched: in.Vouched}
-	if d.leg, err = Begin(l, &d.state, terms, d.offer()); err != nil {
+	if d.execution, err = Begin(l, &d.state, terms, d.offer()); err != nil {
 		return &Ran{Result: &Result{StopReason: agentloop.StopError}}, err
 	}
 	d.drive(ctx)
-	return d.leg.Ran(), d.leg.Err()
+	return d.execution.Ran(), d.execution.Err()
 }
 
-// driver carries out what a Leg wants.
+// driver carries out what an Execution wants.
 type driver struct {
 	in     *Input
 	rt     runtime.Runtime
@@ -110,9 +110,9 @@ type driver struct {
 	env    []runtime.Tool
 	done   chan func() // has what came of each call
 
-	mu     sync.Mutex // for leg, skills and Input.Emit, while calls are made
-	leg    *Leg
-	skills map[string][]runtime.Tool // by frame
+	mu        sync.Mutex // for execution, skills and Input.Emit, while calls are made
+	execution *Execution
+	skills    map[string][]runtime.Tool // by frame
 }
 
 func (d *driver) drive(ctx context.Context) {
@@ -120,7 +120,7 @@ func (d *driver) drive(ctx context.Context) {
 	for {
 		switch a := d.next(ctx); {
 		case a.Over && flying > 0:
-			panic("the Leg is over, and calls are under way")
+			panic("the Execution is over, and calls are under way")
 		case a.Over:
 			return
 		case a.Record != nil:
@@ -133,7 +133,7 @@ func (d *driver) drive(ctx context.Context) {
 			flying++
 			go func() {
 				r := d.make(ctx, a.Job)
-				d.done <- func() { d.leg.Done(a.Job, r) }
+				d.done <- func() { d.execution.Done(a.Job, r) }
 			}()
 		default:
 			ended := <-d.done
@@ -150,13 +150,13 @@ func (d *driver) next(ctx context.Context) Action {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.look(ctx)
-	return d.leg.Next()
+	return d.execution.Next()
 }
 
-// look tells the Leg the time, and whether the run is being cancelled.
+// look tells the Execution the time, and whether the run is being cancelled.
 func (d *driver) look(ctx context.Context) {
-	if d.leg.Now = time.Now().UTC(); ctx.Err() != nil {
-		d.leg.Stop(ctx.Err(), context.Cause(ctx))
+	if d.execution.Now = time.Now().UTC(); ctx.Err() != nil {
+		d.execution.Stop(ctx.Err(), context.Cause(ctx))
 	}
 }
 
@@ -168,7 +168,7 @@ func (d *driver) record(ctx context.Context, e *Event) {
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.leg.Broken(err)
+		d.execution.Broken(err)
 	} else if d.in.Watch != nil {
 		d.in.Watch(&d.state)
 	}
@@ -185,13 +185,13 @@ func (d *driver) told(j *Job) func(trace.Event) {
 	return func(e trace.Event) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.leg.Told(j, e) {
+		if d.execution.Told(j, e) {
 			d.send(e, nil)
 		}
 	}
 }
 
-// offer is what there is, in the form that a Leg takes.
+// offer is what there is, in the form that an Execution takes.
 func (d *driver) offer() *Offer {
 	o := &Offer{Models: map[string]ModelOffer{}, Run: describeAll(d.in.Tools), Host: describeAll(d.offers.Tools),
 		Agents: runtime.AgentLimits{Tools: d.in.Allow}, Deny: d.in.Deny, Limits: d.rt.Limits.WithDefaults(),
@@ -336,7 +336,7 @@ func (d *driver) tool(ctx context.Context, j *Job) (r Reply, err error) {
 func (d *driver) find(j *Job) runtime.Tool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	tools := map[Scope][]runtime.Tool{OfRun: d.in.Tools, OfAgent: d.leg.Definition(j.Frame).Own,
+	tools := map[Scope][]runtime.Tool{OfRun: d.in.Tools, OfAgent: d.execution.Definition(j.Frame).Own,
 		OfHost: d.offers.Tools, OfSkill: d.skills[j.Frame], OfEnv: d.env}[j.Scope]
 	for _, t := range slices.Backward(tools) {
 		if t.Spec().Name == j.Name {
@@ -395,7 +395,7 @@ func (d *driver) loadSkills(ctx context.Context, j *Job) (r Reply, err error) {
 // layer calls a function of a layer.
 func (d *driver) layer(ctx context.Context, j *Job) (string, error) {
 	d.mu.Lock()
-	layers := d.leg.Definition(j.Frame).Layers
+	layers := d.execution.Definition(j.Frame).Layers
 	d.mu.Unlock()
 	y := &layers[slices.IndexFunc(layers, func(y agentloop.Layer) bool { return y.ID == j.Name })]
 	switch j.Op {

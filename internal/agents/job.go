@@ -62,7 +62,7 @@ type Job struct {
 	Most     int    // documents
 }
 
-// pending is what a Leg has about a [Job] under way.
+// pending is what an Execution has about a [Job] under way.
 type pending struct {
 	trace *tracer
 	then  func(Reply)

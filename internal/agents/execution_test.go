@@ -13,7 +13,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// toy drives a Leg without a goroutine, a clock or a journal. Of the calls under way, pick says which one ends next.
+// toy drives an Execution without a goroutine, a clock or a journal. Of the calls under way, pick says which one ends next.
 type toy struct {
 	t      *testing.T
 	state  agents.State
@@ -28,17 +28,17 @@ func (y *toy) drive(s *scene, answers []agents.Answer) (*agents.Ran, error) {
 	for _, tool := range s.host.Tools {
 		offer.Host = append(offer.Host, tool.Spec())
 	}
-	leg, err := agents.Begin(s.loop, &y.state, agents.Terms{Prompt: "do it", RunID: "run1", Path: "step", Answers: answers}, offer)
+	execution, err := agents.Begin(s.loop, &y.state, agents.Terms{Prompt: "do it", RunID: "run1", Path: "step", Answers: answers}, offer)
 	if err != nil {
 		y.t.Fatal(err)
 	}
-	leg.Now = time.Unix(1, 0).UTC()
+	execution.Now = time.Unix(1, 0).UTC()
 	var jobs []*agents.Job
 	for {
-		a := leg.Next()
+		a := execution.Next()
 		switch {
 		case a.Over:
-			return leg.Ran(), leg.Err()
+			return execution.Ran(), execution.Err()
 		case a.Record != nil:
 			if err := y.state.Apply(a.Record); err != nil {
 				y.t.Fatal(err)
@@ -50,12 +50,12 @@ func (y *toy) drive(s *scene, answers []agents.Answer) (*agents.Ran, error) {
 			jobs = append(jobs, a.Job)
 			y.most = max(y.most, len(jobs))
 		case len(jobs) == 0:
-			y.t.Fatal("the Leg waits for nothing")
+			y.t.Fatal("the Execution waits for nothing")
 		default:
 			i := y.pick(len(jobs))
 			j := jobs[i]
 			jobs = append(jobs[:i], jobs[i+1:]...)
-			leg.Done(j, y.make(s, j))
+			execution.Done(j, y.make(s, j))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (y *toy) make(s *scene, j *agents.Job) (r agents.Reply) {
 }
 
 // Any driver, and any order in which calls end, leads to the same result as Run.
-func TestLegByHand(t *testing.T) {
+func TestExecutionByHand(t *testing.T) {
 	whole := newScene(1)
 	res, _ := whole.drive(t, nil)
 	want := outcome(t, res)
@@ -97,8 +97,8 @@ func TestLegByHand(t *testing.T) {
 			var answers []agents.Answer
 			var got *agents.Ran
 			var kept []trace.Event
-			for legs := 0; got == nil; legs++ {
-				if legs > 5 {
+			for executions := 0; got == nil; executions++ {
+				if executions > 5 {
 					t.Fatal("it does not end")
 				}
 				res, err := y.drive(s, answers)
