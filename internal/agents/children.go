@@ -187,13 +187,8 @@ func (t *thread) childOf(name string, def *agentloop.Loop, start Start) *frame {
 // run runs a child until it ends, pauses, or something fails that is not the child's. after is called when
 // it has ended.
 func (t *thread) run(k *frame, after func()) {
-	switch s := k.state(); {
-	case s.Phase == Over:
+	if k.state().Phase == Over {
 		after()
-		return
-	case s.Phase != "" && !t.execution.terms.Vouched && s.Start.Definition != k.start.Definition:
-		t.end(k.outside(runtime.CategoryConfig, "resume.definitionChanged",
-			fmt.Errorf("agent %q is not the one that began", k.loop.Name)))
 		return
 	}
 	if err := k.follow(); err != nil {

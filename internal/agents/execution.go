@@ -23,7 +23,6 @@ type Terms struct {
 	RunID string // for requests and the names of what is kept
 	Path  string // of the step; events and pauses name it
 
-	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
 	Answers []Answer // to pauses of an earlier execution; nil: none
 	Content bool     // Action.Content is wanted
 
@@ -96,14 +95,10 @@ type owner interface{ broke(err error) }
 
 // Begin returns an Execution that continues the loop from a state, the fold of its journal, which the driver changes
 // by State.Apply and by nothing else. An error is a *runtime.Error: Validate finds something wrong with the loop, or
-// the state is of another definition.
+// it does not have an agent to which the conversation was handed off.
 func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Execution, error) {
 	if err := l.Validate(); err != nil {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "agent.invalid", Step: t.Path, Err: err}
-	}
-	if s.Phase != "" && !t.Vouched && s.Start.Definition != l.Digest() {
-		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged", Step: t.Path,
-			Err: fmt.Errorf("agent %q is not the one that began", l.Name)}
 	}
 	x := &Execution{terms: t, offer: o, state: s, jobs: map[*Job]pending{}}
 	x.root = &frame{execution: x, loop: l, trace: &tracer{}, memory: l.Memory,

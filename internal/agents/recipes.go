@@ -52,7 +52,7 @@ func (c *Inner) effect(spec func(name string) *runtime.ToolSpec) runtime.Effect 
 
 // specOf describes a tool of the host; nil: there is none of that name.
 func (o *Offer) specOf(name string) *runtime.ToolSpec {
-	for _, list := range [][]runtime.ToolSpec{o.Run, o.Host, o.Env} {
+	for _, list := range [][]runtime.ToolSpec{o.Host, o.Env} {
 		for i := len(list) - 1; i >= 0; i-- { // the last one of a name counts
 			if list[i].Name == name {
 				return &list[i]

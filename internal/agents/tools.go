@@ -200,7 +200,7 @@ func (f *frame) findTools() map[string]*binding {
 	for _, scope := range []struct {
 		name  Scope
 		tools []runtime.ToolSpec
-	}{{OfRun, offer.Run}, {OfAgent, own}, {OfHost, offer.Host}, {OfSkill, f.skills}, {OfEnv, offer.Env}} {
+	}{{OfAgent, own}, {OfHost, offer.Host}, {OfSkill, f.skills}, {OfEnv, offer.Env}} {
 		last := map[string]*runtime.ToolSpec{}
 		for i := range scope.tools {
 			last[scope.tools[i].Name] = &scope.tools[i]

@@ -157,7 +157,7 @@ func (s *agentsOf) prepare(
 	a := s.of(p.task)
 	a.atWork = atWork{call: p, loop: loop, unknown: before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: told, Prompt: prompt, Files: images, Context: context,
-			RunID: o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: earlier,
+			RunID: o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Earlier: earlier,
 			Answers: slices.Clone(a.answers), Content: o.Wants.Content, Repairs: &p.site.Repairs,
 			Check: func(res *agents.Result) (string, error) { return p.task.Broken(answerOf(p.site, res)) }}}
 	p.agent, p.reports = a, loop.ReportIndeterminate
