@@ -18,7 +18,7 @@ var words = []struct {
 	code bool     // comments do not use it either
 }{
 	{phrase(`(go|goes|gone|going|went) on with`), "resume", nil, true},
-	{phrase(`legs?`), "execution; attempt of a call", nil, false},
+	{phrase(`legs?`), "execution; attempt of a call", nil, true},
 	{phrase(`nobody knows|doubts?`), "unknown outcome", []string{`"doubts"`, `, doubts`}, true}, // of the journal's format
 	{phrase(`(is|are) (not )?there( any more)?`), "is configured", nil, false},
 	{phrase(`findings?`), "diagnostic", nil, true},

@@ -80,7 +80,7 @@ func grantable(keys []string) bool {
 
 // wish is what a person is asked about a call.
 func (t *thread) wish(c agentloop.Call, b *binding, keys []string, pauses bool) *runtime.ApprovalRequest {
-	return &runtime.ApprovalRequest{Run: t.leg.terms.RunID, Step: t.path, Agent: t.loop.Name, Tool: c.Name,
+	return &runtime.ApprovalRequest{Run: t.execution.terms.RunID, Step: t.path, Agent: t.loop.Name, Tool: c.Name,
 		Arguments: slices.Clone(c.Arguments), Parameters: b.Parameters, Keys: slices.Clone(keys),
 		To:   slices.Clone(t.loop.ApprovalTo),
 		Once: !grantable(keys), Pauses: pauses}
@@ -93,8 +93,8 @@ func (t *thread) approvalPause(c agentloop.Call, wish *runtime.ApprovalRequest) 
 
 // expires has a pause end with an answer, as if a person refused, where the host gives people a time.
 func (t *thread) expires(p Pause, refusal map[string]any) Pause {
-	if limit := t.leg.offer.Agents.ApprovalExpires; limit > 0 {
-		p.ExpiresAt, p.OnExpire = t.leg.Now.Add(limit), resume.Expiry{Answered: true, Value: refusal}
+	if limit := t.execution.offer.Agents.ApprovalExpires; limit > 0 {
+		p.ExpiresAt, p.OnExpire = t.execution.Now.Add(limit), resume.Expiry{Answered: true, Value: refusal}
 	}
 	return p
 }

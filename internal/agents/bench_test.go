@@ -37,12 +37,12 @@ func BenchmarkLoop(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var state agents.State
-		leg, err := agents.Begin(l, &state, agents.Terms{Prompt: "add"}, offer)
+		execution, err := agents.Begin(l, &state, agents.Terms{Prompt: "add"}, offer)
 		if err != nil {
 			b.Fatal(err)
 		}
-		drive(leg, &state, turns(20), adder{})
-		if res, err := leg.Result(), leg.Err(); err != nil || res.Steps != 21 {
+		drive(execution, &state, turns(20), adder{})
+		if res, err := execution.Result(), execution.Err(); err != nil || res.Steps != 21 {
 			b.Fatal(err, res.Steps)
 		}
 	}

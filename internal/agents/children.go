@@ -176,7 +176,8 @@ func earlyText(s *State) string {
 // childOf makes the frame of a call's child.
 func (t *thread) childOf(name string, def *agentloop.Loop, start Start) *frame {
 	at := place{name: framePath(t.name, name), path: framePath(t.path, name), depth: t.depth + 1, maxDepth: t.maxDepth}
-	k := &frame{place: at, leg: t.leg, parent: t.frame, loop: def, trace: t.trace, start: start, memory: def.Memory}
+	k := &frame{place: at, execution: t.execution, parent: t.frame, loop: def, trace: t.trace, start: start,
+		memory: def.Memory}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
 	}
@@ -186,13 +187,8 @@ func (t *thread) childOf(name string, def *agentloop.Loop, start Start) *frame {
 // run runs a child until it ends, pauses, or something fails that is not the child's. after is called when
 // it has ended.
 func (t *thread) run(k *frame, after func()) {
-	switch s := k.state(); {
-	case s.Phase == Over:
+	if k.state().Phase == Over {
 		after()
-		return
-	case s.Phase != "" && !t.leg.terms.Vouched && s.Start.Definition != k.start.Definition:
-		t.end(k.outside(runtime.CategoryConfig, "resume.definitionChanged",
-			fmt.Errorf("agent %q is not the one that began", k.loop.Name)))
 		return
 	}
 	if err := k.follow(); err != nil {

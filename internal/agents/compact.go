@@ -34,7 +34,7 @@ func (f *frame) summarise(req *runtime.Request, refused bool) bool {
 		return false
 	}
 	name := cmp.Or(p.Model, f.loop.Model)
-	if _, there := f.leg.offer.Models[name]; !there {
+	if _, there := f.execution.offer.Models[name]; !there {
 		f.finish(f.noModel(name))
 		return true
 	}
@@ -64,7 +64,7 @@ func (f *frame) summaryJob(model string, req *runtime.Request, messages []runtim
 			messages[i].Text = runes(m.Text, most) + " [cut]"
 		}
 		seen := runtime.Request{Messages: messages[i : i+1]}
-		if seen.Refused(f.leg.offer.Models[model].Options) != "" {
+		if seen.Refused(f.execution.offer.Models[model].Options) != "" {
 			messages[i] = filesNamed(messages[i])
 		}
 	}

@@ -25,7 +25,8 @@ func (f *frame) gather() {
 	}
 	switch f.item++; f.item {
 	case 1:
-		f.once(MemoryLoaded, f.memory.Thread != "", f.leg.offer.Memory, "memory", runtime.CategoryMemory, "memory.load",
+		f.once(MemoryLoaded, f.memory.Thread != "", f.execution.offer.Memory, "memory",
+			runtime.CategoryMemory, "memory.load",
 			&Job{Op: LoadMemory}, func(r Reply) Event {
 				return remembered(r.Messages)
 			})
@@ -38,7 +39,7 @@ func (f *frame) gather() {
 			f.item--
 		}
 	case 4:
-		f.once(Retrieved, f.loop.TopK > 0, f.leg.offer.Retriever, "retriever",
+		f.once(Retrieved, f.loop.TopK > 0, f.execution.offer.Retriever, "retriever",
 			runtime.CategoryRetriever, "retriever.failed",
 			&Job{Op: Retrieve, Text: s.Start.task(), Most: f.loop.TopK}, func(r Reply) Event {
 				return Event{More: &More{Documents: slices.Clone(r.Documents[:min(len(r.Documents), f.loop.TopK)])}}
@@ -48,7 +49,7 @@ func (f *frame) gather() {
 			f.emit(trace.Retrieve, "documents", len(s.Found))
 		}
 	case 6:
-		f.once(SkillsLoaded, len(f.loop.Skills) > 0, f.leg.offer.Skills, "skill loader",
+		f.once(SkillsLoaded, len(f.loop.Skills) > 0, f.execution.offer.Skills, "skill loader",
 			runtime.CategoryConfig, "skills.failed",
 			f.skillsJob(), func(r Reply) Event {
 				f.skills = r.Tools
@@ -58,7 +59,7 @@ func (f *frame) gather() {
 				return Event{More: &More{Skills: r.Skills}}
 			})
 	case 7:
-		f.once(Instructed, f.leg.offer.Instructions, true, "environment", runtime.CategoryInfra, "env.failed",
+		f.once(Instructed, f.execution.offer.Instructions, true, "environment", runtime.CategoryInfra, "env.failed",
 			&Job{Op: LoadInstructions}, func(r Reply) Event { return Event{Text: r.Text} })
 	default:
 		f.item = steers
@@ -116,13 +117,13 @@ func CheckSkills(loaded []runtime.Skill) (skills []runtime.Skill, flaws []string
 // reload looks at skills that a later execution may find changed. What the loop works with stays as recorded.
 func (f *frame) reload() {
 	s := f.state()
-	if !slices.Contains(s.Gathered, SkillsLoaded) || !f.leg.offer.Skills {
+	if !slices.Contains(s.Gathered, SkillsLoaded) || !f.execution.offer.Skills {
 		return
 	}
 	f.want(f.skillsJob(), func(r Reply) {
 		f.skills = r.Tools
 		switch {
-		case r.Err != nil && f.leg.cut != nil:
+		case r.Err != nil && f.execution.cut != nil:
 			f.finish(r.Err)
 		case r.Err != nil:
 			f.warn(diagnostics.CodeSkillMismatch,
@@ -141,7 +142,7 @@ func (f *frame) steer() {
 		f.item = steers
 		return
 	}
-	if !f.leg.offer.Inbox || f.name != "" {
+	if !f.execution.offer.Inbox || f.name != "" {
 		return
 	}
 	f.want(&Job{Op: ReadInbox}, func(r Reply) {
@@ -158,7 +159,7 @@ func (f *frame) steer() {
 }
 
 // told records the notes that the driver has for the agent; false: there is none.
-func (f *frame) told() bool { return f.name == "" && f.note(f.leg.Notes) }
+func (f *frame) told() bool { return f.name == "" && f.note(f.execution.Notes) }
 
 // note records notes, but for those that it had before; false: there is no other.
 func (f *frame) note(notes []runtime.Note) bool {
@@ -193,9 +194,9 @@ func (f *frame) compact() {
 		return
 	}
 	name := cmp.Or(p.Model, f.loop.Model)
-	_, there := f.leg.offer.Models[name]
+	_, there := f.execution.offer.Models[name]
 	switch {
-	case !f.leg.offer.Archive:
+	case !f.execution.offer.Archive:
 		f.keepWhole(errors.New("there is no archive"))
 		return
 	case !there:
@@ -215,7 +216,7 @@ func (f *frame) compact() {
 
 // keepWhole leaves the conversation as it was.
 func (f *frame) keepWhole(err error) {
-	if f.leg.cut != nil {
+	if f.execution.cut != nil {
 		f.finish(err)
 		return
 	}
@@ -224,7 +225,7 @@ func (f *frame) keepWhole(err error) {
 
 // archive keeps a summary, then notes where.
 func (f *frame) archive(summary *runtime.Response) {
-	name := fmt.Sprintf("%s/%s-%d", f.leg.terms.RunID, f.path, f.state().Archives+1)
+	name := fmt.Sprintf("%s/%s-%d", f.execution.terms.RunID, f.path, f.state().Archives+1)
 	f.want(&Job{Op: PutArchive, Name: name, Text: summary.Text}, func(r Reply) {
 		if r.Err != nil {
 			f.keepWhole(r.Err)
@@ -252,7 +253,7 @@ func (f *frame) fetch() {
 				"archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
 		}
 	}
-	if !f.leg.offer.Archive {
+	if !f.execution.offer.Archive {
 		take(Reply{})
 		return
 	}

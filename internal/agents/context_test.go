@@ -25,7 +25,7 @@ func testOnce(t *testing.T) {
 	for range 2 {
 		in.Journal, in.Answers = after(t, j.events), []agents.Answer{{Pause: p[0].ID, Value: object{"answer": "yes"}}}
 		res, err := run(t, l, in, host(m))
-		j = in.Journal.(*journal)
+		j = in.Journal
 		if e, ok := errors.AsType[*agents.PauseError](err); ok {
 			p = e.Pauses
 		} else {
@@ -87,7 +87,7 @@ func TestMemory(t *testing.T) {
 		l.Memory.Thread = "t"
 		in.Memory = panicking{}
 		_, err := run(t, l, in, host(model(says("done"))))
-		failed(t, err, "memory", "memory.load", "panic in the memory: boo")
+		failed(t, err, "memory", "memory.load", "panic: boo")
 	})
 	t.Run("5.1 and 5.2 without a port", func(t *testing.T) {
 		l := simple()

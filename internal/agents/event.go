@@ -90,9 +90,9 @@ func (e *Event) Rest() (more More) {
 	return more
 }
 
-// Barrier reports whether the event, and all before it, must be durable before the Leg is asked what is next:
+// Barrier reports whether the event, and all before it, must be durable before the Execution is asked what is next:
 // something is about to happen outside, or to be shown outside. Other events may go with a later
-// one; lost, they are made again. The owner of the journal makes all of it durable before it shows how a Leg
+// one; lost, they are made again. The owner of the journal makes all of it durable before it shows how an Execution
 // ended.
 func (e *Event) Barrier() bool {
 	switch e.Kind {

@@ -27,18 +27,18 @@ var lookup = runtime.NewTool(runtime.ToolSpec{Name: "crm.lookup", Effect: runtim
 		return map[string]any{"name": "Ann"}, nil
 	})
 
-// drive carries out what a Leg wants with one model and one tool, and returns the events for its journal.
-func drive(leg *agents.Leg, state *agents.State, model runtime.Model, tool runtime.Tool) []agents.Event {
+// drive carries out what an Execution wants with one model and one tool, and returns the events for its journal.
+func drive(execution *agents.Execution, state *agents.State, model runtime.Model, tool runtime.Tool) []agents.Event {
 	var events []agents.Event
 	var jobs []*agents.Job
 	for {
-		leg.Now = time.Now()
-		switch a := leg.Next(); {
+		execution.Now = time.Now()
+		switch a := execution.Next(); {
 		case a.Over:
 			return events
 		case a.Record != nil:
 			if err := state.Apply(a.Record); err != nil {
-				leg.Broken(err)
+				execution.Broken(err)
 				continue
 			}
 			events = append(events, *a.Record) // and into a store
@@ -56,12 +56,12 @@ func drive(leg *agents.Leg, state *agents.State, model runtime.Model, tool runti
 			default:
 				reply.Err = fmt.Errorf("nobody can make a call of %s", job.Op)
 			}
-			leg.Done(job, reply)
+			execution.Done(job, reply)
 		}
 	}
 }
 
-// A Leg says what to do; the driver makes the calls.
+// An Execution says what to do; the driver makes the calls.
 func ExampleBegin() {
 	agent := &agentloop.Loop{Name: "finder", Model: "fast", Tools: []string{"crm.lookup"}, MaxSteps: 5}
 	offer := &agents.Offer{
@@ -70,15 +70,15 @@ func ExampleBegin() {
 		Limits: runtime.Limits{}.WithDefaults(),
 	}
 	var state agents.State // or what agents.Fold makes of the events of earlier executions
-	leg, err := agents.Begin(agent, &state, agents.Terms{Prompt: "Who is customer 7?"}, offer)
+	execution, err := agents.Begin(agent, &state, agents.Terms{Prompt: "Who is customer 7?"}, offer)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	drive(leg, &state, scripted(), lookup)
+	drive(execution, &state, scripted(), lookup)
 
-	res := leg.Result()
-	fmt.Println(res.Text, res.StopReason, res.Steps, leg.Err())
+	res := execution.Result()
+	fmt.Println(res.Text, res.StopReason, res.Steps, execution.Err())
 	for _, c := range res.Calls {
 		fmt.Println(c.Name, string(c.Arguments), c.Result)
 	}
@@ -96,12 +96,12 @@ func ExampleFold() {
 		Limits: runtime.Limits{}.WithDefaults(),
 	}
 	var state agents.State
-	leg, err := agents.Begin(agent, &state, agents.Terms{Prompt: "Who is customer 7?"}, offer)
+	execution, err := agents.Begin(agent, &state, agents.Terms{Prompt: "Who is customer 7?"}, offer)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	events := drive(leg, &state, scripted(), lookup)
+	events := drive(execution, &state, scripted(), lookup)
 	for n := range events {
 		s, err := agents.Fold(events[:n+1])
 		fmt.Println(events[n].Kind, s.Phase, s.Steps, err)

@@ -14,17 +14,17 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// frame is one loop in a Leg: the root, a delegate or a sub-agent.
+// frame is one loop in an Execution: the root, a delegate or a sub-agent.
 type frame struct {
 	place
 	progress
 	view
-	leg    *Leg
-	parent *frame // nil for the root
-	loop   *agentloop.Loop
-	start  Start
-	memory runtime.Conversation
-	narrow []string // what a sub-agent is offered of its tools; nil: all
+	execution *Execution
+	parent    *frame // nil for the root
+	loop      *agentloop.Loop
+	start     Start
+	memory    runtime.Conversation
+	narrow    []string // what a sub-agent is offered of its tools; nil: all
 
 	tools    *toolset
 	skills   []runtime.ToolSpec // the tools that skills bring
@@ -44,7 +44,7 @@ type place struct {
 	maxDepth int // where no more children are offered
 }
 
-// progress is how far a frame is in its Leg.
+// progress is how far a frame is in its Execution.
 type progress struct {
 	stage stage
 	item  int  // in the stage, or in what comes between two rounds
@@ -67,7 +67,7 @@ type view struct {
 // stopPaused is how an execution ends, not a loop.
 const stopPaused agentloop.StopReason = "paused"
 
-// stage is how far a frame is in its Leg.
+// stage is how far a frame is in its Execution.
 type stage int
 
 // The stages, in order. A frame is driving most of the time; then the phase of its state says what is to be done.
@@ -84,34 +84,34 @@ const (
 
 // state is the frame's part of the state; before its first event that is empty.
 func (f *frame) state() *State {
-	if s := f.leg.state.at(f.name); s != nil {
+	if s := f.execution.state.at(f.name); s != nil {
 		return s
 	}
 	return new(State)
 }
 
 // record records an event of the frame.
-func (f *frame) record(e Event) { f.leg.record(f, f.name, e) }
+func (f *frame) record(e Event) { f.execution.record(f, f.name, e) }
 
-func (g *Leg) record(by owner, frame string, e Event) {
-	g.event = e
-	g.event.Frame = frame
-	g.queue = append(g.queue, item{owner: by})
+func (x *Execution) record(by owner, frame string, e Event) {
+	x.event = e
+	x.event.Frame = frame
+	x.queue = append(x.queue, item{owner: by})
 }
 
 // want asks for a call; then takes its result.
 func (f *frame) want(j *Job, then func(Reply)) {
 	f.job = j
-	f.leg.want(f, j, f.trace, func(r Reply) {
+	f.execution.want(f, j, f.trace, func(r Reply) {
 		f.job = nil
 		then(r)
 	})
 }
 
-func (g *Leg) want(f *frame, j *Job, to *tracer, then func(Reply)) {
+func (x *Execution) want(f *frame, j *Job, to *tracer, then func(Reply)) {
 	j.Path, j.Frame, j.Conversation = f.path, f.name, f.memory
-	g.jobs[j] = pending{to, then}
-	g.queue = append(g.queue, item{job: j})
+	x.jobs[j] = pending{to, then}
+	x.queue = append(x.queue, item{job: j})
 }
 
 // step does the next thing there is to do; false: there is none before a call under way has ended.
@@ -157,8 +157,8 @@ func (f *frame) step() bool {
 func (f *frame) drive() bool {
 	s := f.state()
 	between := !f.due && f.round == nil && f.item == 0 && f.ends == ""
-	if f.leg.cut != nil && between {
-		f.finish(f.leg.stopped)
+	if f.execution.cut != nil && between {
+		f.finish(f.execution.stopped)
 		return true
 	}
 	switch s.Phase {
@@ -184,8 +184,8 @@ func (f *frame) drive() bool {
 	case Said:
 		f.answered()
 	case Over:
-		if f.ends = ""; f.leg.cut != nil {
-			f.finish(f.leg.stopped)
+		if f.ends = ""; f.execution.cut != nil {
+			f.finish(f.execution.stopped)
 		} else {
 			f.finish(nil)
 		}
@@ -230,7 +230,7 @@ func (f *frame) ending() agentloop.StopReason {
 		return f.state().Stop
 	case errors.Is(f.err, errPaused):
 		return stopPaused
-	case f.leg.cut != nil && !failed:
+	case f.execution.cut != nil && !failed:
 		return agentloop.StopCancelled
 	}
 	return agentloop.StopError
@@ -246,7 +246,7 @@ func (f *frame) outside(category runtime.Category, code string, err error) error
 func (f *frame) failed(category runtime.Category, code string, err error) {
 	if e, ok := errors.AsType[*runtime.Error](err); ok && e.Category == runtime.CategoryConfig {
 		err = f.outside(e.Category, e.Code, e.Err)
-	} else if f.leg.cut == nil {
+	} else if f.execution.cut == nil {
 		err = fail(category, code, err)
 	}
 	f.finish(err)
@@ -279,7 +279,7 @@ func (f *frame) between() {
 		})
 	case f.item == begins:
 		f.item = checking
-		if _, ok := f.leg.offer.Models[f.loop.Model]; !ok {
+		if _, ok := f.execution.offer.Models[f.loop.Model]; !ok {
 			f.finish(f.noModel(f.loop.Model))
 			return
 		}
@@ -304,10 +304,10 @@ func (f *frame) between() {
 func (f *frame) ask(what string, by func(agentloop.Progress) (bool, error)) (bool, error) {
 	s := f.state()
 	p := agentloop.Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.Total()}
-	if f.leg.offer.Ask == nil {
+	if f.execution.offer.Ask == nil {
 		return by(p)
 	}
-	return f.leg.offer.Ask(what, by, p)
+	return f.execution.offer.Ask(what, by, p)
 }
 
 // answered ends the loop with what the model said, or lets it mend that.
@@ -364,18 +364,18 @@ func (f *frame) fault() (fault string, err error) {
 	if f.loop.Schema != nil {
 		data, fault = f.parse()
 	}
-	if g := f.leg; fault == "" && f == g.root && g.terms.Check != nil {
-		res := g.Result()
+	if x := f.execution; fault == "" && f == x.root && x.terms.Check != nil {
+		res := x.Result()
 		res.Data, res.StopReason = data, agentloop.StopAnswer
-		return g.terms.Check(res)
+		return x.terms.Check(res)
 	}
 	return fault, nil
 }
 
 // repairs is how many turns there are to mend an answer.
 func (f *frame) repairs() int {
-	if g := f.leg; f == g.root && g.terms.Repairs != nil {
-		return *g.terms.Repairs
+	if x := f.execution; f == x.root && x.terms.Repairs != nil {
+		return *x.terms.Repairs
 	}
 	return DefaultRepairs
 }
@@ -401,7 +401,7 @@ func (f *frame) parse() (data any, fault string) {
 func (f *frame) succeed() {
 	s := f.state()
 	own := s.Messages[s.Own:]
-	remembers := f.memory.Thread != "" && f.leg.offer.Memory
+	remembers := f.memory.Thread != "" && f.execution.offer.Memory
 	switch {
 	case s.Saved || f.item == 4:
 		f.record(Event{Kind: Ended, More: &More{Stop: f.ends}})
@@ -418,15 +418,15 @@ func (f *frame) succeed() {
 		}
 	case f.item == 1:
 		if f.item = 3; remembers {
-			f.want(&Job{Op: SaveMemory, Key: f.leg.terms.RunID + "/" + f.path,
+			f.want(&Job{Op: SaveMemory, Key: f.execution.terms.RunID + "/" + f.path,
 				Messages: s.Remembered()}, func(r Reply) {
 				if r.Err != nil {
 					f.failed(runtime.CategoryMemory, "memory.save", r.Err)
 				}
 			})
 		}
-	case f.layer > 0 && f.leg.cut != nil:
-		f.finish(f.leg.stopped)
+	case f.layer > 0 && f.execution.cut != nil:
+		f.finish(f.execution.stopped)
 	case f.layer < len(f.layers): // after the memory: no layer has what was not saved
 		y := f.layers[f.layer]
 		if f.layer++; y.Store != nil {

@@ -22,13 +22,13 @@ func (t *thread) record(e Event) {
 	if e.Kind != Paused { // which names it itself
 		e.Call = t.n
 	}
-	t.leg.record(t, t.name, e)
+	t.execution.record(t, t.name, e)
 }
 
 // want asks for a call; then takes its result.
 func (t *thread) want(j *Job, then func(Reply)) {
 	j.Call, t.job = t.n, j
-	t.leg.want(t.frame, j, t.trace, func(r Reply) {
+	t.execution.want(t.frame, j, t.trace, func(r Reply) {
 		t.job = nil
 		then(r)
 	})
@@ -57,7 +57,7 @@ func (t *thread) open(c agentloop.Call) {
 		t.refuse(toolUnknown, strings.TrimSpace(fmt.Sprintf("there is no tool %q. %s", c.Name, hint)))
 		return
 	}
-	if what := t.leg.Changed[c.Name]; what != "" && !b.own() {
+	if what := t.execution.Changed[c.Name]; what != "" && !b.own() {
 		t.refuse(toolChanged, Changed(c.Name, what))
 		return
 	}
@@ -66,10 +66,10 @@ func (t *thread) open(c agentloop.Call) {
 		t.refuse(toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
 		return
 	}
-	if t.leg.offer.Policy && !t.permitted {
+	if t.execution.offer.Policy && !t.permitted {
 		t.want(&Job{Op: AskPolicy, Name: c.Name, Arguments: slices.Clone(c.Arguments)}, func(r Reply) {
 			switch t.permitted = true; {
-			case r.Err != nil && t.leg.cut != nil:
+			case r.Err != nil && t.execution.cut != nil:
 				t.end(r.Err)
 			case r.Err != nil:
 				t.told = true
@@ -99,7 +99,7 @@ func (t *thread) tooMany(c agentloop.Call) bool {
 	}
 	for f := t.frame; f != nil; f = f.parent {
 		most := cmp.Or(f.loop.MaxCalls, agentloop.DefaultMaxCalls)
-		if own := t.leg.offer.Agents.MaxCalls; own > 0 {
+		if own := t.execution.offer.Agents.MaxCalls; own > 0 {
 			most = min(most, own)
 		}
 		if f.state().made() >= most {
@@ -171,11 +171,11 @@ func (t *thread) pauseCall(c agentloop.Call, p Pause) {
 
 // pause records an open pause under its id, which every replay gives it again.
 func (f *frame) pause(by owner, p Pause, id string) {
-	p.ID, p.Step, p.Frame, p.CreatedAt, p.Token = id, f.path, f.name, f.leg.Now, ""
+	p.ID, p.Step, p.Frame, p.CreatedAt, p.Token = id, f.path, f.name, f.execution.Now, ""
 	if p.OnExpire.Answered {
 		p.Expiry = &p.OnExpire
 	}
-	f.leg.record(by, f.name, Event{Kind: Paused, More: &More{Pause: &p}})
+	f.execution.record(by, f.name, Event{Kind: Paused, More: &More{Pause: &p}})
 }
 
 // approvalNeeded says which approval the call needs.
@@ -184,8 +184,8 @@ func (t *thread) approvalNeeded(g *gated, b *binding) agentloop.Approval {
 	if need == "" && b.scope != "" && t.tools.vague { // it began before names were checked
 		need = agentloop.ApprovePause
 	}
-	need = stricter(need, g.approval(t.leg.offer.Approval))
-	return stricter(stricter(need, b.innerApproval(t.leg.offer)), agentloop.Approval(b.Approval))
+	need = stricter(need, g.approval(t.execution.offer.Approval))
+	return stricter(stricter(need, b.innerApproval(t.execution.offer)), agentloop.Approval(b.Approval))
 }
 
 // approved reports whether the call has what it needs. If not, it starts what is needed.
@@ -207,7 +207,7 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 		t.refuse(toolDenied, fmt.Sprintf("tool %q is refused", c.Name))
 		return false
 	}
-	keys := g.keys(t.leg.offer.Agents.PlainPrograms)
+	keys := g.keys(t.execution.offer.Agents.PlainPrograms)
 	switch {
 	case c.Decided && c.Allowed:
 		return true
@@ -217,12 +217,12 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 	case c.For == ForApproval && c.Answer != nil:
 		t.decide(keys, runtime.DecisionOf(*c.Answer))
 	case grantable(keys) &&
-		Covered(scoped(keys, t.loop.ApprovalTo), union(t.leg.Grants, t.leg.state.granted())):
+		Covered(scoped(keys, t.loop.ApprovalTo), union(t.execution.Grants, t.execution.state.granted())):
 		return true
 	default:
 		t.emit(trace.PermissionRequest, "call", t.n, "tool", c.Name)
 		switch {
-		case t.leg.offer.Approver:
+		case t.execution.offer.Approver:
 			t.askApprover(c, t.wish(c, b, keys, need == agentloop.ApprovePause))
 		case need == agentloop.ApprovePause:
 			t.pauseCall(c, t.approvalPause(c, t.wish(c, b, keys, true)))
@@ -268,7 +268,7 @@ func (t *thread) askApprover(c agentloop.Call, wish *runtime.ApprovalRequest) {
 		switch d := r.Decision; {
 		case r.Err == nil:
 			t.decide(keys, d)
-		case t.leg.cut != nil:
+		case t.execution.cut != nil:
 			t.end(r.Err)
 		case wish.Pauses && errors.Is(r.Err, runtime.ErrNoDecision):
 			t.pauseCall(c, t.approvalPause(c, wish))
@@ -310,7 +310,7 @@ func (t *thread) made(b *binding, r Reply) {
 		t.pauseCall(c, Pause{Pause: *p, For: ForTool, Call: t.n, Tool: c.Name})
 		return
 	}
-	if t.leg.cut != nil {
+	if t.execution.cut != nil {
 		t.end(err)
 		return
 	}
@@ -381,7 +381,7 @@ func (t *thread) ended(e Event, text string) {
 	e.Text = shown
 	e.measure(&t.cost)
 	t.record(e)
-	if t.leg.offer.Policy && !t.told && (t.permitted || c.Begun && t.tools.byName[c.Name].own()) {
+	if t.execution.offer.Policy && !t.told && (t.permitted || c.Begun && t.tools.byName[c.Name].own()) {
 		t.want(&Job{Op: TellPolicy, Name: c.Name, Arguments: slices.Clone(c.Arguments), Text: shown, Code: code},
 			func(Reply) {})
 	}

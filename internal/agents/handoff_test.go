@@ -27,7 +27,7 @@ func TestHandoffGoesOn(t *testing.T) {
 
 	other, _ := front()
 	other.Handoffs = nil
-	_, err := run(t, other, input{Journal: after(t, j.events), Vouched: true}, rt)
+	_, err := run(t, other, input{Journal: after(t, j.events)}, rt)
 	failed(t, err, runtime.CategoryConfig, "resume.definitionChanged", `has handed off to "clerk", and does not any more`)
 
 	j = after(t, j.events)

@@ -62,7 +62,7 @@ type Job struct {
 	Most     int    // documents
 }
 
-// pending is what a Leg has about a [Job] under way.
+// pending is what an Execution has about a [Job] under way.
 type pending struct {
 	trace *tracer
 	then  func(Reply)
@@ -103,7 +103,6 @@ type Scope string
 // The scopes, in order.
 const (
 	OfRecipe Scope = "the recipe"
-	OfRun    Scope = "the run"
 	OfAgent  Scope = "the agent"
 	OfHost   Scope = "the host"
 	OfSkill  Scope = "a skill"
@@ -115,7 +114,6 @@ type Offer struct {
 	Models map[string]ModelOffer // by the name that loops use
 	// NoModel says why a model that the host names cannot be used; "": no reason. nil: never.
 	NoModel func(name string) string
-	Run     []runtime.ToolSpec // tools of this run: they shadow all others
 	Host    []runtime.ToolSpec
 	Listed  map[string]bool // those of Host that only agents have that list them; nil: none
 	Env     []runtime.ToolSpec

@@ -73,36 +73,36 @@ func after(t testing.TB, events []agents.Event) *journal {
 	return &journal{t: t, earlier: events, events: slices.Clone(events), fold: fold}
 }
 
-func (j *journal) Events() []agents.Event { return j.earlier }
-
-func (j *journal) Append(_ context.Context, events ...agents.Event) error {
-	for _, e := range events {
-		if j.fail != nil {
-			if err := j.fail(e); err != nil {
-				return err
-			}
+// append records an event, after which the live state is live.
+func (j *journal) append(e *agents.Event, live *agents.State) error {
+	if j.fail != nil {
+		if err := j.fail(*e); err != nil {
+			return err
 		}
-		if j.quiet {
-			j.events = append(j.events, e)
-			continue
-		}
-		text := canonical(j.t, e)
-		var back agents.Event
-		if err := json.Unmarshal([]byte(text), &back); err != nil {
-			j.t.Fatalf("%s: %v", text, err)
-		}
-		if again := canonical(j.t, back); again != text {
-			j.t.Fatalf("event read back:\ngot  %s\nwant %s", again, text)
-		}
-		before := canonical(j.t, j.fold)
-		next, err := agents.Reduce(j.fold, back)
-		if err != nil {
-			j.t.Fatal(err)
-		}
-		if canonical(j.t, j.fold) != before {
-			j.t.Fatalf("Reduce of %s changed the state it was given", text)
-		}
-		j.fold, j.events = next, append(j.events, back)
+	}
+	if j.quiet {
+		j.events = append(j.events, *e)
+		return nil
+	}
+	text := canonical(j.t, e)
+	var back agents.Event
+	if err := json.Unmarshal([]byte(text), &back); err != nil {
+		j.t.Fatalf("%s: %v", text, err)
+	}
+	if again := canonical(j.t, back); again != text {
+		j.t.Fatalf("event read back:\ngot  %s\nwant %s", again, text)
+	}
+	before := canonical(j.t, j.fold)
+	next, err := agents.Reduce(j.fold, back)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	if canonical(j.t, j.fold) != before {
+		j.t.Fatalf("Reduce of %s changed the state it was given", text)
+	}
+	j.fold, j.events = next, append(j.events, back)
+	if live, fold := canonical(j.t, live), canonical(j.t, j.fold); live != fold {
+		j.t.Errorf("after event %d:\nlive %s\nfold %s", e.Seq, live, fold)
 	}
 	return nil
 }
@@ -123,8 +123,6 @@ func canonical(t testing.TB, v any) string {
 	}
 	return string(text)
 }
-
-type input = agents.Input
 
 // eventSchema is that of trace events, which all events of loops fit.
 var eventSchema = sync.OnceValue(func() *schema.Schema {
@@ -150,20 +148,7 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *r
 	if in.Prompt == "" {
 		in.Prompt = "do it"
 	}
-	if in.Path == "" {
-		in.Path, in.RunID = "step", "run1"
-	}
-	if j, ok := in.Journal.(*journal); ok && !j.quiet {
-		in.Watch = func(s *agents.State) {
-			if live, fold := canonical(t, s), canonical(t, j.fold); live != fold {
-				t.Errorf("after event %d:\nlive %s\nfold %s", s.Seq, live, fold)
-			}
-		}
-	}
-	res, err := agents.Run(ctx, l, in, rt)
-	if res == nil {
-		t.Fatal("no result")
-	}
+	res, err := (&stepper{input: in}).run(ctx, t, l, rt)
 	for _, e := range res.Trace {
 		text, _ := e.MarshalJSON()
 		v, _ := value.Decode(text)

@@ -22,7 +22,7 @@ func (f *frame) layerKey(y *agentloop.Layer) string {
 	case "resource":
 		key = "resource/" + cmp.Or(f.memory.Resource, f.memory.Thread)
 	case "execution":
-		key = "execution/" + f.leg.terms.RunID + "/" + f.path
+		key = "execution/" + f.execution.terms.RunID + "/" + f.path
 	}
 	return y.ID + "/" + key
 }
@@ -62,8 +62,8 @@ func (f *frame) wantLayer(j *Job, y *agentloop.Layer, then func(Reply)) {
 func (f *frame) ready() {
 	if f.layer == len(f.loop.Layers) {
 		slices.SortStableFunc(f.layers, func(a, b *agentloop.Layer) int { return cmp.Compare(a.Slot, b.Slot) })
-		if f.layer, f.stage = 0, reloading; f.leg.cut != nil {
-			f.finish(f.leg.cut)
+		if f.layer, f.stage = 0, reloading; f.execution.cut != nil {
+			f.finish(f.execution.cut)
 		}
 		return
 	}
@@ -94,8 +94,8 @@ func (f *frame) recall() bool {
 		return true
 	}
 	f.wantLayer(&Job{Op: RecallLayer, Text: s.Start.task()}, y, func(r Reply) {
-		if f.leg.cut != nil {
-			f.finish(f.leg.stopped)
+		if f.execution.cut != nil {
+			f.finish(f.execution.stopped)
 			return
 		}
 		if text := runes(r.Text, 4*cmp.Or(y.Budget, defaultBudget)); r.Err == nil && text != "" {

@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
-	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/trace"
@@ -202,33 +200,18 @@ func TestLoop(t *testing.T) {
 func testOverlap(t *testing.T) {
 	var want []string
 	for _, concurrency := range []int{1, 3} {
-		started, release := make(chan int), [3]chan bool{make(chan bool, 1), make(chan bool, 1), make(chan bool, 1)}
+		var ended []int
 		slow := runtimetest.NewTool("t.slow", func(_ context.Context, args json.RawMessage) (any, error) {
 			var in struct{ N int }
-			if err := json.Unmarshal(args, &in); err != nil {
-				return nil, err
-			}
-			if concurrency > 1 {
-				started <- in.N
-				<-release[in.N]
-				if in.N > 0 {
-					release[in.N-1] <- true
-				}
-			}
-			return in.N, nil
+			err := json.Unmarshal(args, &in)
+			ended = append(ended, in.N)
+			return in.N, err
 		})
-		go func() {
-			if concurrency > 1 {
-				for range 3 {
-					<-started
-				}
-				release[2] <- true
-			}
-		}()
 		m := model(says("", `t.slow {"n":0}`, `t.slow {"n":1}`, `t.slow {"n":2}`, "t.none"), says("done"))
 		l, j := simple(), after(t, nil)
 		l.ToolConcurrency = concurrency
-		res := must(t, l, input{Journal: j}, host(m, slow))
+		res := must(t, l, input{Journal: j, Pick: last}, host(m, slow))
+		same(t, "ended", ended, map[int][]int{1: {0, 1, 2}, 3: {2, 1, 0}}[concurrency])
 		got := append(lines(res.Trace), canonical(t, res.Calls), canonical(t, res.Messages), canonical(t, m.Requests()[1].Messages), snapshot(t, res))
 		if want == nil {
 			want = got
@@ -344,30 +327,6 @@ func TestEvents(t *testing.T) {
 			t.Error("content was kept in", text)
 		}
 	})
-	t.Run("7 pieces are shown and not kept", func(t *testing.T) {
-		m, j := pieces{}, after(t, nil)
-		var lives []trace.Event
-		in := input{Journal: j, Deltas: true, Emit: func(e trace.Event, _ any) { lives = append(lives, e) }}
-		res := must(t, simple(), in, host(m))
-		same(t, "text", res.Text, "Hello")
-		same(t, "live", lines(lives)[2:4], []string{"model.delta step text=Hel", "model.delta step text=lo"})
-		if strings.Contains(strings.Join(lines(res.Trace), "\n"), "model.delta") || len(j.events) != 4 {
-			t.Error("pieces were kept")
-		}
-	})
-}
-
-// pieces is a model that answers in two pieces.
-type pieces struct{}
-
-func (pieces) Generate(context.Context, *runtime.Request) (*runtime.Response, error) {
-	return &runtime.Response{Text: "Hello"}, nil
-}
-
-func (p pieces) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
-	emit(runtime.Delta{Text: "Hel"})
-	emit(runtime.Delta{Text: "lo"})
-	return p.Generate(ctx, req)
 }
 
 func TestSnapshot(t *testing.T) {
@@ -445,7 +404,7 @@ func TestSnapshot(t *testing.T) {
 		in, j := input{Journal: after(t, nil)}, (*journal)(nil)
 		in.Skills = skills{{Name: "dig", Path: "p", SHA256: sum("1"), Text: "Old."}}
 		m := model(says("", `human.ask {"question":"?"}`), says("done"))
-		j = in.Journal.(*journal)
+		j = in.Journal
 		p := paused(t, l, in, host(m))
 		in.Journal, in.Skills = after(t, j.events), skills{{Name: "dig", Path: "p", SHA256: sum("2"), Text: "New."}}
 		in.Answers = []agents.Answer{{Pause: p[0].ID, Value: object{"answer": "!"}}}
@@ -467,7 +426,7 @@ func TestHostileAdapters(t *testing.T) {
 	t.Run("a model panics", func(t *testing.T) {
 		m := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { panic("boo") }}
 		_, err := run(t, simple(), input{}, host(m))
-		failed(t, err, runtime.CategoryModel, "model.failed", `panic in model "m": boo`)
+		failed(t, err, runtime.CategoryModel, "model.failed", "panic: boo")
 	})
 	t.Run("a model says nothing at all", func(t *testing.T) {
 		m := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { return nil, nil }}
@@ -476,35 +435,33 @@ func TestHostileAdapters(t *testing.T) {
 	})
 	t.Run("there is no model", func(t *testing.T) {
 		j := after(t, nil)
-		_, err := run(t, simple(), input{Journal: j}, nil)
+		_, err := run(t, simple(), input{Journal: j}, &runtime.Runtime{})
 		failed(t, err, runtime.CategoryConfig, "model.missing", `no model named "m" is configured`)
 		must(t, simple(), input{Journal: after(t, j.events)}, host(model(says("done"))))
 	})
-	t.Run("a tool ignores the end", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			gate := runtimetest.NewGate("t.gate")
-			gate.Deaf = true
-			go func() { <-gate.Started; cancel() }()
-			res, err := runIn(ctx, t, simple(), input{}, host(model(says("", "t.gate")), gate))
-			failed(t, err, runtime.CategoryCancelled, "step.cancelled", "canceled")
-			close(gate.Release)
-			got := lines(res.Trace)
-			same(t, "trace", got[len(got)-3:], []string{"tool.end step call=1 error=step.cancelled tool=t.gate", "agent.error step message=\"context canceled\"", "agent.end step stopReason=cancelled"})
-		})
+	t.Run("a tool ends when the run does", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		gate := runtimetest.NewTool("t.gate", func(ctx context.Context, _ json.RawMessage) (any, error) { cancel(); return nil, ctx.Err() })
+		res, err := runIn(ctx, t, simple(), input{}, host(model(says("", "t.gate")), gate))
+		failed(t, err, runtime.CategoryCancelled, "step.cancelled", "canceled")
+		got := lines(res.Trace)
+		same(t, "trace", got[len(got)-3:], []string{"tool.end step call=1 error=step.cancelled tool=t.gate", "agent.error step message=\"context canceled\"", "agent.end step stopReason=cancelled"})
 	})
 	t.Run("a tool takes too long", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := simple()
-			l.ToolTimeout, l.ReportIndeterminate = time.Minute, true
-			wait := func(ctx context.Context, _ json.RawMessage) (any, error) { <-ctx.Done(); return nil, ctx.Err() }
-			slow, reads := runtimetest.NewTool("t.slow", wait), runtimetest.NewTool("t.reads", wait)
-			reads.ToolSpec.Effect = runtime.ReadOnly
-			res := must(t, l, input{}, host(model(says("", "t.slow", "t.reads"), says("done")), slow, reads))
-			same(t, "results", results(res), []string{
-				`error: tool "t.slow" was called, and it is not known whether the call had its effect. It was not made again.`,
-				`error: tool "t.reads" took longer than 1m0s: context deadline exceeded`})
-		})
+		l := simple()
+		l.ToolTimeout, l.ReportIndeterminate = time.Minute, true
+		var in input
+		in.Call = func(_ *agents.Execution, j *agents.Job) error {
+			if j.Timeout == 0 {
+				return nil
+			}
+			return fmt.Errorf("%s took longer than %v: %w", j.Name, j.Timeout, context.DeadlineExceeded)
+		}
+		slow, reads := tool("t.slow", "", 1), tool("t.reads", runtime.ReadOnly, 1)
+		res := must(t, l, in, host(model(says("", "t.slow", "t.reads"), says("done")), slow, reads))
+		same(t, "results", results(res), []string{
+			`error: tool "t.slow" was called, and it is not known whether the call had its effect. It was not made again.`,
+			`error: t.reads took longer than 1m0s: context deadline exceeded`})
 	})
 	t.Run("the journal fails at the end", func(t *testing.T) {
 		j := after(t, nil)
@@ -539,29 +496,27 @@ func TestBeginValidates(t *testing.T) {
 	failed(t, err, runtime.CategoryConfig, "agent.invalid", "it names no model")
 }
 
-// What the world says goes through Ask, Call and Permit, if they are set.
-func TestWrappers(t *testing.T) {
+// What is told from inside a call stands in the trace where the call is, and not after it has ended.
+func TestTold(t *testing.T) {
 	var seen []string
 	retried := trace.Data{{Key: "adapterKind", Value: "tool"}, {Key: "attempt", Value: int64(1)}, {Key: "maxAttempts", Value: int64(2)},
 		{Key: "method", Value: "call"}, {Key: "reason", Value: "5xx"}}
-	in := input{
-		Ask: func(ctx context.Context, c *agents.ModelCall) (*runtime.Response, error) {
-			seen = append(seen, "ask "+c.Request.Model)
-			c.Emit(trace.Event{Kind: trace.AdapterRetry, Step: c.Request.Step, Data: retried})
-			return c.Model.Generate(ctx, c.Request)
-		},
-		Call: func(ctx context.Context, c *agents.ToolCall) (json.RawMessage, error) {
-			seen = append(seen, fmt.Sprintf("call %s %s#%d %s", c.Tool.Spec().Name, c.Path, c.Number, resume.IdempotencyKey(ctx)[:4]))
-			c.Emit(trace.Event{Kind: trace.RetriesOver, Step: c.Path, Data: retried})
-			return c.Tool.Call(ctx, c.Arguments)
-		},
-		Permit: func(_ context.Context, tool string, _ json.RawMessage) error {
-			seen = append(seen, "permit "+tool)
-			return nil
-		},
+	var before *agents.Job
+	in := input{Permit: func(string, json.RawMessage) error { return nil }}
+	in.Call = func(x *agents.Execution, j *agents.Job) error {
+		seen = append(seen, fmt.Sprintf("%s %s %s#%d", j.Op, j.Name, j.Path, j.Call))
+		kind := map[agents.Op]trace.Kind{agents.CallModel: trace.AdapterRetry, agents.CallTool: trace.RetriesOver}[j.Op]
+		if kind != "" && !x.Told(j, trace.Event{Kind: kind, Step: j.Path, Data: retried}) {
+			t.Errorf("%s is over", j.Op)
+		}
+		if before != nil && x.Told(before, trace.Event{Kind: trace.AdapterRetry, Step: j.Path, Data: retried}) {
+			t.Errorf("%s is not over", before.Op)
+		}
+		before = j
+		return nil
 	}
 	res := must(t, simple(), in, host(model(says("", "t.a"), says("done")), tool("t.a", "", 1)))
-	var told []trace.Kind // where the calls are, and not at the end
+	var told []trace.Kind
 	for _, e := range res.Trace {
 		switch e.Kind {
 		case trace.ModelStart, trace.ToolStart, trace.ToolEnd, trace.AdapterRetry, trace.RetriesOver:
@@ -570,5 +525,5 @@ func TestWrappers(t *testing.T) {
 	}
 	same(t, "trace", told, []trace.Kind{trace.ModelStart, trace.AdapterRetry, trace.ToolStart, trace.RetriesOver, trace.ToolEnd,
 		trace.ModelStart, trace.AdapterRetry})
-	same(t, "calls", seen, []string{"ask m", "permit t.a", "call t.a step#1 " + resume.Key("run1", 1, "step", 1, "")[:4], "ask m"})
+	same(t, "calls", seen, []string{"model m step#0", "permit t.a step#1", "tool t.a step#1", "model m step#0"})
 }

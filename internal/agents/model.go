@@ -39,7 +39,7 @@ func (f *frame) asking() {
 // callModel asks for the call of the model.
 func (f *frame) callModel() {
 	s := f.state()
-	model, there := f.leg.offer.Models[f.loop.Model]
+	model, there := f.execution.offer.Models[f.loop.Model]
 	if !there {
 		f.finish(f.noModel(f.loop.Model))
 		return
@@ -66,7 +66,7 @@ func (f *frame) callModel() {
 	data = append(data, known("providerModel", model.Model)...)
 	f.emitAbout(trace.ModelStart, func() any { return asked(req) }, data...)
 	f.want(&Job{Op: CallModel, Name: req.Model, Request: req, Replies: s.replies()}, func(r Reply) {
-		if !tooLong(r.Err) || f.leg.cut != nil || !f.summarise(req, true) {
+		if !tooLong(r.Err) || f.execution.cut != nil || !f.summarise(req, true) {
 			f.heard(r)
 		}
 	})
@@ -125,7 +125,7 @@ func (f *frame) unheard(err error, told bool) {
 		f.finish(errPaused)
 		return
 	}
-	if f.leg.cut != nil {
+	if f.execution.cut != nil {
 		f.finish(err)
 		return
 	}
@@ -145,7 +145,7 @@ func (f *frame) unheard(err error, told bool) {
 
 // response is the answer of a call of a model, a copy.
 func (f *frame) response(model string, r Reply) (runtime.Response, error) {
-	most := f.leg.offer.Limits.MaxOutputBytes
+	most := f.execution.offer.Limits.MaxOutputBytes
 	switch {
 	case r.Err != nil:
 		return runtime.Response{}, r.Err
@@ -169,12 +169,13 @@ func suspension(err error) *resume.Pause {
 // noModel is not a failure of the loop: once the model is configured, it can continue.
 func (f *frame) noModel(name string) error {
 	why := ""
-	if of := f.leg.offer.NoModel; of != nil {
+	if of := f.execution.offer.NoModel; of != nil {
 		why = of(name)
 	}
 	err := NoModel(name, why)
 	if why == "" {
-		err = fmt.Errorf("%w%s", err, hintLine(diagnostics.DidYouMean(name, value.SortedKeys(f.leg.offer.Models))))
+		known := value.SortedKeys(f.execution.offer.Models)
+		err = fmt.Errorf("%w%s", err, hintLine(diagnostics.DidYouMean(name, known)))
 	}
 	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), err)
 }
@@ -191,7 +192,7 @@ func NoModel(name, why string) error {
 func (f *frame) request() *runtime.Request {
 	s := f.state()
 	n := s.Steps + s.Repairs
-	req := &runtime.Request{Run: f.leg.terms.RunID, Step: f.path, Call: n, StepCall: n,
+	req := &runtime.Request{Run: f.execution.terms.RunID, Step: f.path, Call: n, StepCall: n,
 		Model: f.loop.Model, Messages: f.messages(),
 		Schema: f.loop.Schema, Temperature: f.loop.Temperature, MaxTokens: f.loop.MaxTokens}
 	if s.Repairs == 0 {

@@ -52,7 +52,7 @@ func (c *Inner) effect(spec func(name string) *runtime.ToolSpec) runtime.Effect 
 
 // specOf describes a tool of the host; nil: there is none of that name.
 func (o *Offer) specOf(name string) *runtime.ToolSpec {
-	for _, list := range [][]runtime.ToolSpec{o.Run, o.Host, o.Env} {
+	for _, list := range [][]runtime.ToolSpec{o.Host, o.Env} {
 		for i := len(list) - 1; i >= 0; i-- { // the last one of a name counts
 			if list[i].Name == name {
 				return &list[i]
@@ -63,12 +63,12 @@ func (o *Offer) specOf(name string) *runtime.ToolSpec {
 }
 
 // recipeTools describes the tools that the recipe defines.
-func (g *Leg) recipeTools() map[string]*binding {
+func (x *Execution) recipeTools() map[string]*binding {
 	found := map[string]*binding{}
-	for i := range g.terms.Tools {
-		t := &g.terms.Tools[i]
+	for i := range x.terms.Tools {
+		t := &x.terms.Tools[i]
 		b := &binding{ToolSpec: t.ToolSpec, scope: OfRecipe, calls: t.Calls, nested: true}
-		b.Effect = Stronger(t.Effect, t.Strongest(g.offer.specOf))
+		b.Effect = Stronger(t.Effect, t.Strongest(x.offer.specOf))
 		found[t.Name] = b
 	}
 	return found
@@ -109,7 +109,7 @@ func (t *thread) nest(c agentloop.Call) {
 		switch {
 		case err == nil:
 			t.result("", text)
-		case t.leg.cut != nil:
+		case t.execution.cut != nil:
 			t.end(err)
 		default:
 			t.refuse(toolFailed, fmt.Sprintf("%q failed: %v", c.Name, err))
@@ -117,17 +117,17 @@ func (t *thread) nest(c agentloop.Call) {
 	})
 }
 
-// Rest says that nothing continues before somebody answers: the Leg ends as soon as the calls under way have, but for
-// tools of the recipe whose steps wait. Another Leg continues with those.
-func (g *Leg) Rest() { g.resting = true }
+// Rest says that nothing continues before somebody answers: the Execution ends as soon as the calls under way have, but
+// for tools of the recipe whose steps wait. Another Execution continues with those.
+func (x *Execution) Rest() { x.resting = true }
 
-// rests ends a thread that waits for the steps of a tool of the recipe, if the Leg rests.
+// rests ends a thread that waits for the steps of a tool of the recipe, if the Execution rests.
 func (t *thread) rests() bool {
-	if t.job == nil || t.job.Op != RunRecipe || !t.leg.resting {
+	if t.job == nil || t.job.Op != RunRecipe || !t.execution.resting {
 		return false
 	}
-	delete(t.leg.jobs, t.job)
+	delete(t.execution.jobs, t.job)
 	t.job = nil
-	t.end(cmp.Or(t.leg.cut, errPaused))
+	t.end(cmp.Or(t.execution.cut, errPaused))
 	return true
 }

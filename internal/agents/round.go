@@ -9,7 +9,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// round is what a Leg has done about the tool calls of the last answer.
+// round is what an Execution has done about the tool calls of the last answer.
 type round struct {
 	first   int             // number of a call
 	threads []*thread       // of the calls that were looked at, in their order
@@ -19,7 +19,7 @@ type round struct {
 	over    bool            // nothing of it is under way any more
 }
 
-// thread is what a Leg does about one tool call. Above a concurrency of 1 they overlap.
+// thread is what an Execution does about one tool call. Above a concurrency of 1 they overlap.
 type thread struct {
 	*frame
 	n     int // of the call
@@ -77,14 +77,14 @@ func (f *frame) begin(r *round, to *tracer) *thread {
 // settleInOrder makes one call after the other.
 func (f *frame) settleInOrder(r *round) bool {
 	switch t := r.now; {
-	case t == nil && (r.left == 0 || f.leg.resting):
+	case t == nil && (r.left == 0 || f.execution.resting):
 		f.settled(r)
 	case t == nil:
 		f.begin(r, f.trace)
 	case !t.done:
 		return t.step()
 	default:
-		if r.now = nil; t.failed() || f.leg.cut != nil {
+		if r.now = nil; t.failed() || f.execution.cut != nil {
 			t.cutShort()
 			r.left = 0
 		}
@@ -110,7 +110,7 @@ func (f *frame) settleTogether(r *round) bool {
 	switch {
 	case r.now != nil || running >= f.loop.ToolConcurrency:
 		return false
-	case (f.leg.cut != nil || f.leg.resting) && r.left > 0:
+	case (f.execution.cut != nil || f.execution.resting) && r.left > 0:
 		r.left = 0
 		return true
 	case r.left > 0:
@@ -149,8 +149,8 @@ func (f *frame) settled(r *round) {
 		}
 	}
 	f.round = nil
-	if f.leg.cut != nil {
-		f.finish(f.leg.stopped)
+	if f.execution.cut != nil {
+		f.finish(f.execution.stopped)
 		return
 	}
 	for _, t := range r.threads {
@@ -216,7 +216,7 @@ func (t *thread) failed() bool { return t.err != nil && !errors.Is(t.err, errPau
 
 // cutShort closes the trace of a call that has no result because the loop is being cancelled.
 func (t *thread) cutShort() {
-	if c := t.call(t.n); t.leg.cut != nil && !c.Done && !c.Waits {
+	if c := t.call(t.n); t.execution.cut != nil && !c.Done && !c.Waits {
 		t.emit(trace.ToolEnd, "call", t.n, "tool", c.Name, "error", "step.cancelled")
 	}
 }

@@ -62,7 +62,7 @@ func (f *frame) toolset() *toolset {
 // bindTools looks through the scopes, and keeps what the lists allow.
 func (f *frame) bindTools() *toolset {
 	found := f.findTools()
-	offer, own := f.leg.offer, f.loop.Listed()
+	offer, own := f.execution.offer, f.loop.Listed()
 	most, deny := value.Names(offer.Agents.Tools), value.Names(slices.Concat(offer.Deny, f.loop.Deny))
 	has := func(list []string, name string) bool { _, ok := slices.BinarySearch(list, name); return ok }
 	set := &toolset{byName: map[string]*binding{}, denied: deny}
@@ -116,7 +116,7 @@ func (f *frame) bindTools() *toolset {
 	for _, name := range value.SortedKeys(f.loop.Handoffs) {
 		names = append(names, agentloop.HandoffPrefix+name)
 	}
-	set.unknown = UnknownTool(f.loop, names, f.leg.terms.Earlier || f.narrow != nil)
+	set.unknown = UnknownTool(f.loop, names, f.execution.terms.Earlier || f.narrow != nil)
 	set.vague = UnknownTool(f.loop, names, true) != nil
 	for _, name := range slices.Sorted(maps.Keys(set.byName)) {
 		set.offered = append(set.offered, set.byName[name].shown())
@@ -189,8 +189,8 @@ func hintLine(hint string) string {
 
 // findTools looks through the scopes: the first that has a name wins, within one the last of the name.
 func (f *frame) findTools() map[string]*binding {
-	found, shadowed := f.leg.recipeTools(), map[string]Scope{}
-	offer := f.leg.offer
+	found, shadowed := f.execution.recipeTools(), map[string]Scope{}
+	offer := f.execution.offer
 	var own []runtime.ToolSpec
 	for _, t := range f.loop.Own {
 		if t != nil {
@@ -200,7 +200,7 @@ func (f *frame) findTools() map[string]*binding {
 	for _, scope := range []struct {
 		name  Scope
 		tools []runtime.ToolSpec
-	}{{OfRun, offer.Run}, {OfAgent, own}, {OfHost, offer.Host}, {OfSkill, f.skills}, {OfEnv, offer.Env}} {
+	}{{OfAgent, own}, {OfHost, offer.Host}, {OfSkill, f.skills}, {OfEnv, offer.Env}} {
 		last := map[string]*runtime.ToolSpec{}
 		for i := range scope.tools {
 			last[scope.tools[i].Name] = &scope.tools[i]
@@ -320,9 +320,9 @@ func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 	switch {
 	case len(out) == 0:
 		return "", nil
-	case len(out) > f.leg.offer.Limits.MaxOutputBytes:
+	case len(out) > f.execution.offer.Limits.MaxOutputBytes:
 		return "", fmt.Errorf("tool %q returned %d bytes, the limit is %d",
-			tool, len(out), f.leg.offer.Limits.MaxOutputBytes)
+			tool, len(out), f.execution.offer.Limits.MaxOutputBytes)
 	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out) && !bytes.Contains(out, []byte(`"type":`)):
 		return string(out), nil
 	}

@@ -42,13 +42,13 @@ func TestTools(t *testing.T) {
 		}
 		l, in := simple(), input{}
 		l.Skills = []string{"k"}
-		in.Tools, l.Own = scope("run", "t.a"), scope("agent", "t.a", "t.b")
+		l.Own = scope("agent", "t.a", "t.b")
 		in.Skills = skills{{Name: "k", Path: "k", SHA256: sum("k"), Tools: scope("skill", "t.c", "t.d")}}
 		in.Env = hooked(scope("env", "t.d", "t.e"))
 		m := model(says("", "t.a", "t.b", "t.c", "t.d", "t.e"), says("done"))
 		res := must(t, l, in, host(m, scope("host", "t.b", "t.c")...))
-		same(t, "results", results(res), []string{"run", "agent", "host", "skill", "env"})
-		same(t, "diagnostics", codes(res), []string{"tool.shadowed", "tool.shadowed", "tool.shadowed", "tool.shadowed"})
+		same(t, "results", results(res), []string{"agent", "agent", "host", "skill", "env"})
+		same(t, "diagnostics", codes(res), []string{"tool.shadowed", "tool.shadowed", "tool.shadowed"})
 		same(t, "offered", offered(m.Requests()[0]), "t.a t.b t.c t.d t.e")
 	})
 	t.Run("3.1 reserved names", func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestTools(t *testing.T) {
 			{`t.strict "{}"`, strict, `error: arguments of "t.strict": they must be a JSON object, not a string`, "tool.arguments"},
 			{`t.strict [1]`, strict, `error: arguments of "t.strict": they must be a JSON object, not a list`, "tool.arguments"},
 			{"t.x", runtimetest.NewTool("t.x", func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("no such id") }), "error: no such id", "tool.failed"},
-			{"t.x", runtimetest.NewTool("t.x", func(context.Context, json.RawMessage) (any, error) { panic("boo") }), `error: panic in tool "t.x": boo`, "tool.panic"},
+			{"t.x", runtimetest.NewTool("t.x", func(context.Context, json.RawMessage) (any, error) { panic("boo") }), `error: panic: boo`, "tool.panic"},
 		} {
 			sibling := tool("t.sibling", runtime.ReadOnly, "fine")
 			m := model(says("", tt.call, "t.sibling"), says("done"))
@@ -171,7 +171,7 @@ func TestTools(t *testing.T) {
 	})
 	t.Run("3.4 gates in order", func(t *testing.T) {
 		var order []string
-		in := input{Permit: func(_ context.Context, tool string, args json.RawMessage) error {
+		in := input{Permit: func(tool string, args json.RawMessage) error {
 			order = append(order, "policy "+tool+" "+string(args))
 			if tool == "t.denied" {
 				return errors.New("the house says no")
@@ -250,7 +250,7 @@ func TestApproval(t *testing.T) {
 					return runtime.ApprovalDecision{Allow: true}, context.DeadlineExceeded
 				}), `error: tool "t.send" needs an approval: context deadline exceeded`, 0},
 			{"a panic", map[string]agentloop.Approval{"*": agentloop.ApproveAlways},
-				approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) { panic("boo") }), `error: tool "t.send" needs an approval: panic in the approver: boo`, 0},
+				approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) { panic("boo") }), `error: tool "t.send" needs an approval: panic: boo`, 0},
 		} {
 			l, in, send := simple(), input{}, tool("t.send", runtime.External, "sent")
 			l.Approval, in.Approver = tt.approval, tt.approver
@@ -499,11 +499,11 @@ func TestApproval(t *testing.T) {
 	})
 	t.Run("3.7 a pause of the model's call", func(t *testing.T) {
 		in, j := input{}, after(t, nil)
-		in.Ask = func(ctx context.Context, c *agents.ModelCall) (*runtime.Response, error) {
-			if _, ok := resume.Answer(ctx); !ok {
-				return nil, resume.Suspend(resume.Pause{Kind: resume.System, Reason: "budget", Decisions: []string{"raise", "fail"}})
+		in.Call = func(_ *agents.Execution, j *agents.Job) error {
+			if len(j.Replies) > 0 {
+				return nil
 			}
-			return c.Model.Generate(ctx, c.Request)
+			return resume.Suspend(resume.Pause{Kind: resume.System, Reason: "budget", Decisions: []string{"raise", "fail"}})
 		}
 		in.Journal = j
 		rt := host(model(says("done")))
@@ -514,7 +514,7 @@ func TestApproval(t *testing.T) {
 		in.Journal, in.Answers = after(t, j.events), []agents.Answer{{Pause: p[0].ID, Due: true}}
 		p = paused(t, simple(), in, rt) // it was due, and asks again
 		same(t, "pause", p[0].ID, "step:model2")
-		in.Journal, in.Answers = after(t, in.Journal.(*journal).events), []agents.Answer{{Pause: p[0].ID, Value: object{"decision": "raise"}}}
+		in.Journal, in.Answers = after(t, in.Journal.events), []agents.Answer{{Pause: p[0].ID, Value: object{"decision": "raise"}}}
 		res := must(t, simple(), in, rt)
 		same(t, "result", fmt.Sprint(res.Text, res.Steps), "done1")
 	})

@@ -19,17 +19,17 @@ type tracer struct {
 
 // emit reports something that happened; data are names and values, in any order. content makes what
 // the event is about, decoded JSON, if a sink wants it; nil: nothing.
-func (g *Leg) emit(to *tracer, kind trace.Kind, path string, content func() any, data []any) {
+func (x *Execution) emit(to *tracer, kind trace.Kind, path string, content func() any, data []any) {
 	const several = 32 // one allocation for them
-	if n := len(data) / 2; n > cap(g.attrs) {
-		g.attrs = make(trace.Data, 0, max(several, n))
+	if n := len(data) / 2; n > cap(x.attrs) {
+		x.attrs = make(trace.Data, 0, max(several, n))
 	}
-	e := item{to: to, tell: trace.Event{Kind: kind, Step: path, Data: slices.Clip(AppendAttrs(g.attrs, data))}}
-	g.attrs = g.attrs[len(e.tell.Data):len(e.tell.Data)]
-	if content != nil && g.terms.Content {
+	e := item{to: to, tell: trace.Event{Kind: kind, Step: path, Data: slices.Clip(AppendAttrs(x.attrs, data))}}
+	x.attrs = x.attrs[len(e.tell.Data):len(e.tell.Data)]
+	if content != nil && x.terms.Content {
 		e.content = content()
 	}
-	g.queue = append(g.queue, e)
+	x.queue = append(x.queue, e)
 }
 
 // AppendAttrs adds names and values, one after the other, to an empty list, and sorts it by name.
@@ -45,10 +45,12 @@ func AppendAttrs(list trace.Data, data []any) trace.Data {
 	return list
 }
 
-func (f *frame) emit(kind trace.Kind, data ...any) { f.leg.emit(f.trace, kind, f.path, nil, data) }
+func (f *frame) emit(kind trace.Kind, data ...any) {
+	f.execution.emit(f.trace, kind, f.path, nil, data)
+}
 
 func (f *frame) emitAbout(kind trace.Kind, content func() any, data ...any) {
-	f.leg.emit(f.trace, kind, f.path, content, data)
+	f.execution.emit(f.trace, kind, f.path, content, data)
 }
 
 func (f *frame) warn(code diagnostics.Code, format string, args ...any) {
@@ -60,10 +62,12 @@ func (f *frame) warn(code diagnostics.Code, format string, args ...any) {
 		Level: diagnostics.Warn, Kind: kind, Code: code, Message: fmt.Sprintf(format, args...), Step: f.path})
 }
 
-func (t *thread) emit(kind trace.Kind, data ...any) { t.leg.emit(t.trace, kind, t.path, nil, data) }
+func (t *thread) emit(kind trace.Kind, data ...any) {
+	t.execution.emit(t.trace, kind, t.path, nil, data)
+}
 
 func (t *thread) emitAbout(kind trace.Kind, content func() any, data ...any) {
-	t.leg.emit(t.trace, kind, t.path, content, data)
+	t.execution.emit(t.trace, kind, t.path, content, data)
 }
 
 // known is an attribute, unless it is not known.

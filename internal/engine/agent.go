@@ -39,20 +39,20 @@ type agent struct {
 
 // atWork is the part of an [agent] that no event records.
 type atWork struct {
-	call    *pending // of the step; nil: the agent is not at work
-	loop    *agentloop.Loop
-	terms   agents.Terms
-	state   agents.State
-	leg     *agents.Leg
-	unknown map[PauseKey]int    // calls to ask about first, and how often
-	unsaid  map[string]*drawing // by the path of the agent or child
-	jobs    []*pending          // calls in progress
-	inner   []*agents.Job       // tools of the recipe whose steps have not ended
-	came    []replied           // results of calls, not yet passed on to leg
-	saving  bool                // it waits for the store
-	inside  bool                // a method of leg is running
-	begins  bool                // it has recorded the start of a call, which comes next
-	kept    agents.Action       // postponed because the run is held
+	call      *pending // of the step; nil: the agent is not at work
+	loop      *agentloop.Loop
+	terms     agents.Terms
+	state     agents.State
+	execution *agents.Execution
+	unknown   map[PauseKey]int    // calls to ask about first, and how often
+	unsaid    map[string]*drawing // by the path of the agent or child
+	jobs      []*pending          // calls in progress
+	inner     []*agents.Job       // tools of the recipe whose steps have not ended
+	came      []replied           // results of calls, not yet passed on to execution
+	saving    bool                // it waits for the store
+	inside    bool                // a method of execution is running
+	begins    bool                // it has recorded the start of a call, which comes next
+	kept      agents.Action       // postponed because the run is held
 }
 
 // drawing are calls of models that are not recorded yet.
@@ -86,7 +86,7 @@ func (s *agentsOf) of(t *machine.Task) *agent {
 // working returns the agents at work, in the order in which they began.
 func (s agentsOf) working() []*agent {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(s)),
-		func(a *agent) bool { return a.call == nil || a.leg == nil })
+		func(a *agent) bool { return a.call == nil || a.execution == nil })
 	slices.SortFunc(list, func(a, b *agent) int { return cmp.Compare(a.call.ID, b.call.ID) })
 	return list
 }
@@ -157,7 +157,7 @@ func (s *agentsOf) prepare(
 	a := s.of(p.task)
 	a.atWork = atWork{call: p, loop: loop, unknown: before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: told, Prompt: prompt, Files: images, Context: context,
-			RunID: o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Vouched: true, Earlier: earlier,
+			RunID: o.ID, Path: p.Path, Tools: p.site.Agents.Own(), Earlier: earlier,
 			Answers: slices.Clone(a.answers), Content: o.Wants.Content, Repairs: &p.site.Repairs,
 			Check: func(res *agents.Result) (string, error) { return p.task.Broken(answerOf(p.site, res)) }}}
 	p.agent, p.reports = a, loop.ReportIndeterminate
@@ -176,7 +176,7 @@ func (a *agent) begin(r *Run) {
 		})
 		var offer *agents.Offer
 		if offer, err = r.o.Adapters.Offer(); err == nil {
-			a.leg, err = agents.Begin(a.loop, &a.state, a.terms, offer)
+			a.execution, err = agents.Begin(a.loop, &a.state, a.terms, offer)
 		}
 	} else {
 		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.corrupt", Step: p.Path, Err: err}
@@ -187,7 +187,7 @@ func (a *agent) begin(r *Run) {
 		return
 	}
 	if r.ending.cut != nil {
-		a.leg.Stop(r.ending.cut, r.ending.cause)
+		a.execution.Stop(r.ending.cut, r.ending.cause)
 	}
 	a.pump(r)
 }
@@ -199,9 +199,9 @@ func (a *agent) pump(r *Run) {
 	}
 	a.inside = true
 	for a.call != nil && !a.saving && !a.stays() {
-		a.leg.Now, a.leg.Grants, a.leg.Notes = r.now, r.grants, r.unsaved.notes.of(a.call.Path)
-		a.leg.Changed = r.tools.changed
-		switch act := a.leg.Next(); {
+		a.execution.Now, a.execution.Grants, a.execution.Notes = r.now, r.grants, r.unsaved.notes.of(a.call.Path)
+		a.execution.Changed = r.tools.changed
+		switch act := a.execution.Next(); {
 		case r.todo.hold && a.canStay(act):
 			a.kept = act
 		case act.Over:
@@ -215,7 +215,7 @@ func (a *agent) pump(r *Run) {
 		case len(a.came) > 0:
 			next := a.came[0]
 			a.came = slices.Delete(a.came, 0, 1) // which keeps the room
-			a.leg.Done(next.job, next.reply)
+			a.execution.Done(next.job, next.reply)
 		default:
 			a.inside = false
 			return
@@ -233,11 +233,11 @@ func (a *agent) record(r *Run, recorded *agents.Event) {
 		err = errors.New("the run is over")
 	}
 	if err != nil {
-		a.leg.Broken(err)
+		a.execution.Broken(err)
 		return
 	}
 	if err := a.state.Apply(e); err != nil {
-		a.leg.Broken(&runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal",
+		a.execution.Broken(&runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal",
 			Step: past.FramePath(p.Path, e.Frame), Err: err})
 		return
 	}
@@ -262,7 +262,7 @@ func (r *Run) resumeAgents(err error) {
 		if a.saving {
 			a.saving = false
 			if err != nil {
-				a.leg.Broken(err)
+				a.execution.Broken(err)
 			}
 			a.pump(r)
 		}
@@ -271,10 +271,10 @@ func (r *Run) resumeAgents(err error) {
 
 // stop tells an agent, and its calls, to stop.
 func (a *agent) stop(r *Run, err, cause error) {
-	if a.call == nil || a.leg == nil {
+	if a.call == nil || a.execution == nil {
 		return
 	}
-	a.leg.Stop(err, cause)
+	a.execution.Stop(err, cause)
 	a.goOn(cause)
 	for _, p := range slices.Clone(a.jobs) {
 		if !p.outlives() {
@@ -294,7 +294,7 @@ func (r *Run) Stopped(call int64) bool {
 // over takes over the result of an agent that has ended or pauses.
 func (a *agent) over(r *Run) {
 	p := a.call
-	res, err := a.leg.Result(), a.leg.Err()
+	res, err := a.execution.Result(), a.execution.Err()
 	var rest journal.AgentEvents
 	for _, path := range value.SortedKeys(a.unsaid) {
 		a.say(&rest, path)

@@ -63,8 +63,8 @@ func (a *agent) goOn(cause error) {
 	a.kept = agents.Action{}
 	switch {
 	case kept.Record != nil:
-		a.leg.Broken(&runtime.Error{Category: runtime.CategoryCancelled, Code: "step.cancelled", Err: cause})
+		a.execution.Broken(&runtime.Error{Category: runtime.CategoryCancelled, Code: "step.cancelled", Err: cause})
 	case kept.Job != nil:
-		a.leg.Done(kept.Job, agents.Reply{Err: cause})
+		a.execution.Done(kept.Job, agents.Reply{Err: cause})
 	}
 }

@@ -37,7 +37,7 @@ func openInside(m *machine.Machine, t *machine.Task, e *agents.Event) {
 // work.
 func (r *Run) deliver(t *machine.Task) bool {
 	a := r.agents[t]
-	if a == nil || a.call == nil || a.leg == nil {
+	if a == nil || a.call == nil || a.execution == nil {
 		return false
 	}
 	a.inner = slices.DeleteFunc(a.inner, func(j *agents.Job) bool {
@@ -76,7 +76,7 @@ func (r *Run) rest() bool {
 		return false
 	}
 	for _, a := range r.agents.working() {
-		a.leg.Rest()
+		a.execution.Rest()
 		a.pump(r)
 	}
 	return len(r.agents.working()) > 0

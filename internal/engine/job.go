@@ -32,7 +32,7 @@ func (a *agent) make(r *Run, j *agents.Job) {
 		return
 	}
 	p := r.calls.newCall(a, step.task, step.site, j.Path, r.now)
-	loop := a.leg.Definition(j.Frame)
+	loop := a.execution.Definition(j.Frame)
 	r.o.Adapters.Runs(j.Path, loop)
 	p.Job, p.Agent, p.Kind, p.Name, p.Opens = j, Agent{loop.Name, loop.Cwd}, kindOf(j.Op), j.Name, false
 	p.Generation, p.Ordinal, p.Dispose = step.Generation, max(j.Call, 1), j.Op == agents.DisposeLayer
@@ -156,7 +156,7 @@ func (a *agent) entered(r *Run, p *pending) {
 }
 
 func (a *agent) tell(e *events, p *pending, ev trace.Event, content any, _ bool) {
-	if ev.Kind != trace.AdapterCall && a.leg.Told(p.Job, ev) { // it tells of its calls itself
+	if ev.Kind != trace.AdapterCall && a.execution.Told(p.Job, ev) { // it tells of its calls itself
 		e.show(ev, content)
 	}
 }

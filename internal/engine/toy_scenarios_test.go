@@ -169,7 +169,7 @@ func TestHeldAndCancelled(t *testing.T) {
 				y := newToy(t, 0)
 				y.Hand = enginetest.Handover{Run: 1, Most: 1, Every: 2, Cancels: true}
 				play(t, y, file, true)
-				if len(y.Legs) == 0 && y.Runs > 0 {
+				if len(y.Executions) == 0 && y.Runs > 0 {
 					t.Error("it came to no end")
 				}
 			})
@@ -185,7 +185,7 @@ func handedOver(t *testing.T, file string, seed uint64) int {
 	parts.Hand = enginetest.Handover{Run: 1 + 2*int(seed%2), Most: 40, Every: 1 + 2*int(seed/2)}
 	play(t, whole, file, durable)
 	play(t, parts, file, durable) // no more than this run: its trace is another one
-	before, after := whole.Legs[:min(len(parts.Legs), len(whole.Legs))], parts.Legs
+	before, after := whole.Executions[:min(len(parts.Executions), len(whole.Executions))], parts.Executions
 	if text, err := os.ReadFile(file); err == nil && races.Match(text) {
 		before, after = firstLines(before), firstLines(after)
 	}

@@ -30,13 +30,13 @@ type Toy struct {
 	Looks    bool             // it takes signals while a call is being made
 	Ended    func(*local.Run) // is told of each execution; nil: nobody wants to know
 
-	Legs []string // how each execution ended
-	Runs int      // that began
-	Told int      // how often a journal was told to another engine
+	Executions []string // how each execution ended
+	Runs       int      // that began
+	Told       int      // how often a journal was told to another engine
 
 	t    testing.TB
 	pick *rand.Rand
-	leg
+	execution
 }
 
 // Handover says whether runs are continued by other engines.
@@ -60,8 +60,8 @@ type Probe struct {
 	Differ  func(live, replayed *engine.Run) string // how two states differ; "": not at all
 }
 
-// leg is what a [Toy] knows of the execution that it drives.
-type leg struct {
+// execution is what a [Toy] knows of the execution that it drives.
+type execution struct {
 	*local.Run
 	timers map[int64]time.Time
 	flying []*flight
@@ -83,7 +83,7 @@ func New(t testing.TB, seed uint64) *Toy {
 
 // Drive drives an execution of a run to its end. It is for [local.With].
 func (y *Toy) Drive(r *local.Run) {
-	y.leg = leg{Run: r, timers: map[int64]time.Time{}, back: make(chan struct{}, 1)}
+	y.execution = execution{Run: r, timers: map[int64]time.Time{}, back: make(chan struct{}, 1)}
 	y.Hand.count, y.Hand.begun = 0, false
 	if events, err := y.Events(); err == nil && isNew(events) {
 		y.Runs++
@@ -126,7 +126,7 @@ func (y *Toy) Drive(r *local.Run) {
 			delete(y.timers, c.Timer)
 		case engine.Done:
 			y.refold(1)
-			y.Legs = append(y.Legs, ending(r.Engine))
+			y.Executions = append(y.Executions, ending(r.Engine))
 			if y.Ended != nil {
 				y.Ended(r)
 			}

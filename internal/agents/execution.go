@@ -23,7 +23,6 @@ type Terms struct {
 	RunID string // for requests and the names of what is kept
 	Path  string // of the step; events and pauses name it
 
-	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
 	Answers []Answer // to pauses of an earlier execution; nil: none
 	Content bool     // Action.Content is wanted
 
@@ -37,14 +36,14 @@ type Terms struct {
 	Earlier bool
 }
 
-// Leg is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,
+// Execution is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,
 // starts nothing and asks no clock. Beside the state it holds what this execution has done that no journal keeps,
 // such as which calls are under way.
 //
 // The driver carries out what Next returns, in order, until Next has nothing more, then waits for a call to end,
-// passes its result to Done, and asks again. A Leg is for one goroutine at a time. To run a loop with
-// the adapters of a Runtime, use workflow.Agent, which drives a Leg as the agent steps of recipes do.
-type Leg struct {
+// passes its result to Done, and asks again. An Execution is for one goroutine at a time. To run a loop with
+// the adapters of a Runtime, use workflow.Agent, which drives an Execution as the agent steps of recipes do.
+type Execution struct {
 	// Set by the driver, before each call of a method: the time, for events of the trace and pauses, and what else
 	// was approved for the run, sorted; and the notes that came for the agent, beside those of an inbox.
 	Now    time.Time
@@ -58,7 +57,7 @@ type Leg struct {
 	state   *State
 	root    *frame
 	answers []Event // that are to be recorded first
-	event   Event   // that is to be recorded: between two events a Leg decides again
+	event   Event   // that is to be recorded: between two events an Execution decides again
 	queue   []item
 	at      int // in queue
 	jobs    map[*Job]pending
@@ -74,12 +73,12 @@ type Leg struct {
 // Action is one thing to do: exactly one of its fields is set, or none while calls are under way.
 type Action struct {
 	// Record is to be applied to the state and to be appended to the journal. Where either fails, Broken says so to
-	// the Leg. It may be used until the next call of Next.
+	// the Execution. It may be used until the next call of Next.
 	Record  *Event
 	Tell    *trace.Event // is to be shown; Result has it, too
 	Content any          // with Tell and Terms.Content: what goes into or comes out of a call, as decoded JSON
 	Job     *Job         // is to be made, and Done to be called
-	Over    bool         // the Leg has ended: see Result and Err
+	Over    bool         // the Execution has ended: see Result and Err
 }
 
 // item is an Action to come.
@@ -94,98 +93,94 @@ type item struct {
 // owner is what a failure to record something ends.
 type owner interface{ broke(err error) }
 
-// Begin returns a Leg that continues the loop from a state, the fold of its journal, which the driver changes
+// Begin returns an Execution that continues the loop from a state, the fold of its journal, which the driver changes
 // by State.Apply and by nothing else. An error is a *runtime.Error: Validate finds something wrong with the loop, or
-// the state is of another definition.
-func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Leg, error) {
+// it does not have an agent to which the conversation was handed off.
+func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Execution, error) {
 	if err := l.Validate(); err != nil {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "agent.invalid", Step: t.Path, Err: err}
 	}
-	if s.Phase != "" && !t.Vouched && s.Start.Definition != l.Digest() {
-		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged", Step: t.Path,
-			Err: fmt.Errorf("agent %q is not the one that began", l.Name)}
-	}
-	g := &Leg{terms: t, offer: o, state: s, jobs: map[*Job]pending{}}
-	g.root = &frame{leg: g, loop: l, trace: &tracer{}, memory: l.Memory,
+	x := &Execution{terms: t, offer: o, state: s, jobs: map[*Job]pending{}}
+	x.root = &frame{execution: x, loop: l, trace: &tracer{}, memory: l.Memory,
 		place: place{path: t.Path, maxDepth: cmp.Or(l.MaxDelegationDepth, agentloop.DefaultMaxDelegationDepth)},
 		start: Start{Definition: l.Digest(), Before: t.Before, Prompt: t.Prompt, Files: t.Files, Context: t.Context}}
-	if err := g.root.follow(); err != nil {
+	if err := x.root.follow(); err != nil {
 		return nil, err
 	}
 	if s.Phase == Over {
-		g.past, g.root.done, g.root.err = true, true, g.stored()
-		return g, nil
+		x.past, x.root.done, x.root.err = true, true, x.stored()
+		return x, nil
 	}
-	g.root.trace.list = make([]trace.Event, 0, room(maxSteps(l), 5))
-	if g.answers, g.root.err = g.checkAnswers(); g.root.err != nil {
-		g.root.done = true
+	x.root.trace.list = make([]trace.Event, 0, room(maxSteps(l), 5))
+	if x.answers, x.root.err = x.checkAnswers(); x.root.err != nil {
+		x.root.done = true
 	}
-	return g, nil
+	return x, nil
 }
 
 // Next says what to do next. The zero Action says that a call under way has to end first.
-func (g *Leg) Next() Action {
+func (x *Execution) Next() Action {
 	for {
-		for g.at < len(g.queue) {
-			i := &g.queue[g.at]
-			g.at++
+		for x.at < len(x.queue) {
+			i := &x.queue[x.at]
+			x.at++
 			switch {
 			case i.job != nil:
 				return Action{Job: i.job}
 			case i.to != nil:
-				i.tell.At = g.Now
+				i.tell.At = x.Now
 				i.to.list = append(i.to.list, i.tell)
 				return Action{Tell: &i.tell, Content: i.content}
-			case g.broken != nil:
-				g.owner = i.owner
-				g.Broken(g.broken)
+			case x.broken != nil:
+				x.owner = i.owner
+				x.Broken(x.broken)
 			default:
-				g.event.Seq, g.owner = g.state.Seq+1, i.owner
-				return Action{Record: &g.event}
+				x.event.Seq, x.owner = x.state.Seq+1, i.owner
+				return Action{Record: &x.event}
 			}
 		}
-		clear(g.queue)
-		g.queue, g.at = g.queue[:0], 0
+		clear(x.queue)
+		x.queue, x.at = x.queue[:0], 0
 		switch {
-		case g.root.done:
+		case x.root.done:
 			return Action{Over: true}
-		case len(g.answers) > 0:
-			g.record(g, g.answers[0].Frame, g.answers[0])
-			g.answers = g.answers[1:]
-		case !g.root.step():
+		case len(x.answers) > 0:
+			x.record(x, x.answers[0].Frame, x.answers[0])
+			x.answers = x.answers[1:]
+		case !x.root.step():
 			return Action{}
 		}
 	}
 }
 
-// Done passes the result of a call that Next asked for. It ignores one that the Leg does not wait for.
-func (g *Leg) Done(j *Job, r Reply) {
-	if p, waits := g.jobs[j]; waits {
-		delete(g.jobs, j)
+// Done passes the result of a call that Next asked for. It ignores one that the Execution does not wait for.
+func (x *Execution) Done(j *Job, r Reply) {
+	if p, waits := x.jobs[j]; waits {
+		delete(x.jobs, j)
 		p.then(r)
 	}
 }
 
 // Told takes an event of the trace from inside a call; false: the call is over, so the event is dropped.
-func (g *Leg) Told(j *Job, e trace.Event) bool {
-	p, waits := g.jobs[j]
+func (x *Execution) Told(j *Job, e trace.Event) bool {
+	p, waits := x.jobs[j]
 	if waits {
 		p.trace.list = append(p.trace.list, e)
 	}
 	return waits
 }
 
-// Broken says that the event which Next returned last was not recorded. The Leg ends, and records nothing more.
-func (g *Leg) Broken(err error) {
+// Broken says that the event which Next returned last was not recorded. The Execution ends, and records nothing more.
+func (x *Execution) Broken(err error) {
 	if !errors.As(err, new(*runtime.Error)) {
 		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed",
-			Step: framePath(g.terms.Path, g.event.Frame),
+			Step: framePath(x.terms.Path, x.event.Frame),
 			Err:  fmt.Errorf("journal: %w", err)}
 	}
-	g.broken = err
-	clear(g.queue)
-	g.queue, g.at = g.queue[:0], 0
-	g.owner.broke(err)
+	x.broken = err
+	clear(x.queue)
+	x.queue, x.at = x.queue[:0], 0
+	x.owner.broke(err)
 }
 
 func maxSteps(l *agentloop.Loop) int { return cmp.Or(l.MaxSteps, agentloop.DefaultMaxSteps) }
@@ -198,24 +193,24 @@ func framePath(path, frame string) string {
 	return strings.TrimPrefix(path+"/"+frame, "/")
 }
 
-// broke ends a Leg that cannot record an answer.
-func (g *Leg) broke(err error) { g.root.err, g.root.done, g.answers = err, true, nil }
+// broke ends an Execution that cannot record an answer.
+func (x *Execution) broke(err error) { x.root.err, x.root.done, x.answers = err, true, nil }
 
-// Stop says that the run is being cancelled: err is its context's error, cause the context's cause. The Leg ends as
-// soon as the calls under way have.
-func (g *Leg) Stop(err, cause error) {
-	if g.cut != nil {
+// Stop says that the run is being cancelled: err is its context's error, cause the context's cause. The Execution ends
+// as soon as the calls under way have.
+func (x *Execution) Stop(err, cause error) {
+	if x.cut != nil {
 		return
 	}
-	g.cut, g.stopped = err, cause
+	x.cut, x.stopped = err, cause
 	if !errors.Is(cause, err) {
-		g.stopped = fmt.Errorf("%w: %w", err, cause)
+		x.stopped = fmt.Errorf("%w: %w", err, cause)
 	}
 }
 
-// Definition returns the loop that a frame at work runs, by the frame's name; "" is the Leg's own.
-func (g *Leg) Definition(frame string) *agentloop.Loop {
-	f := g.root
+// Definition returns the loop that a frame at work runs, by the frame's name; "" is the Execution's own.
+func (x *Execution) Definition(frame string) *agentloop.Loop {
+	f := x.root
 	for _, name := range strings.FieldsFunc(frame, func(r rune) bool { return r == '/' }) {
 		f = f.children[name]
 	}
@@ -223,57 +218,57 @@ func (g *Leg) Definition(frame string) *agentloop.Loop {
 }
 
 // Result is how far the loop has come. It shares the state's data.
-func (g *Leg) Result() *Result {
-	s, f := g.state, g.root
+func (x *Execution) Result() *Result {
+	s, f := x.state, x.root
 	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.Total(),
 		Agent: s.InCharge(), StopReason: s.Stop, Finish: s.Finish,
 		Trace: f.trace.list, Diagnostics: f.trace.found}
 	if s.Phase == Over && s.Stop != agentloop.StopError && f.loop.Schema != nil {
 		r.Data, _ = f.parse()
 	}
-	if f.err != nil && !g.past {
+	if f.err != nil && !x.past {
 		r.StopReason = f.ending()
 	}
 	return r
 }
 
-// Err is the error of a Leg that is over; nil where the loop has ended well. It is a [*PauseError], or a
+// Err is the error of an Execution that is over; nil where the loop has ended well. It is a [*PauseError], or a
 // *runtime.Error: a failure that the journal keeps; one of the world around (a missing model, the journal itself),
 // after which another execution can continue; or of category cancelled, the same.
-func (g *Leg) Err() error {
-	f, err := g.root, g.root.err
+func (x *Execution) Err() error {
+	f, err := x.root, x.root.err
 	var known *runtime.Error
 	failed, ok := errors.AsType[*failure](err)
 	switch {
 	case ok:
 		return failed.err
 	case errors.Is(err, errPaused):
-		return &PauseError{g.state.openPauses()}
+		return &PauseError{x.state.openPauses()}
 	case err == nil || errors.As(err, &known):
 		return err
-	case g.cut != nil:
-		return f.outside(runtime.CategoryCancelled, "step.cancelled", g.stopped)
+	case x.cut != nil:
+		return f.outside(runtime.CategoryCancelled, "step.cancelled", x.stopped)
 	}
 	return f.outside(runtime.CategoryInfra, "agent.interrupted", err)
 }
 
 // stored is the error of a loop that has ended; nil unless it failed.
-func (g *Leg) stored() error {
-	if s := g.state; s.Stop == agentloop.StopError {
-		return &runtime.Error{Category: s.Category, Code: s.Code, Step: g.terms.Path, Err: errors.New(s.Failure)}
+func (x *Execution) stored() error {
+	if s := x.state; s.Stop == agentloop.StopError {
+		return &runtime.Error{Category: s.Category, Code: s.Code, Step: x.terms.Path, Err: errors.New(s.Failure)}
 	}
 	return nil
 }
 
 // checkAnswers returns the events of the answers that came in. All of them must be for open pauses.
-func (g *Leg) checkAnswers() ([]Event, error) {
-	open := g.state.openPauses()
+func (x *Execution) checkAnswers() ([]Event, error) {
+	open := x.state.openPauses()
 	bad := func(err error) ([]Event, error) {
 		return nil, &runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.notPending",
-			Step: g.terms.Path, Err: err}
+			Step: x.terms.Path, Err: err}
 	}
 	var events []Event
-	for _, a := range g.terms.Answers {
+	for _, a := range x.terms.Answers {
 		i := slices.IndexFunc(open, func(p Pause) bool { return p.ID == a.Pause })
 		if i < 0 {
 			return bad(fmt.Errorf("pause %q is not open", a.Pause))
