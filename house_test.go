@@ -97,7 +97,8 @@ var plan = map[string]room{
 
 	"workflow": {"3", "agentloop checkpoint diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +
 		" internal/value recipe resume runtime trace", ""},
-	"history": {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/guard internal/journal internal/past internal/program internal/value recipe resume runtime trace", ""},
+	"internal/runtest": {"3b", "checkpoint diagnostics internal/value recipe resume retry runtime runtime/runtimetest trace workflow", ""},
+	"history":          {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/guard internal/journal internal/past internal/program internal/value recipe resume runtime trace", ""},
 
 	"checkpoint/checkpointtest": {"3", "checkpoint checkpoint/files", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},
@@ -265,7 +266,7 @@ func TestCommandLinksNoTestKit(t *testing.T) {
 		t.Fatal("the list of what the command links lacks package scenario")
 	}
 	for _, name := range []string{"testing", "github.com/google/go-cmp/cmp", module + "/scenario/scenariotest", module + "/runtime/runtimetest",
-		module + "/internal/engine/enginetest"} {
+		module + "/internal/engine/enginetest", module + "/internal/runtest"} {
 		if slices.Contains(linked, name) {
 			t.Errorf("cmd/braise links %s", name)
 		}

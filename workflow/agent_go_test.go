@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -28,7 +29,7 @@ func TestAgentFromGoIsAStep(t *testing.T) {
 	host := func(answers ...runtimetest.Answer) *runtime.Runtime {
 		return &runtime.Runtime{
 			Models: map[string]runtime.Model{"fast": &runtimetest.Model{Answers: answers}}, Tools: []runtime.Tool{customers},
-			Store: store, Resume: resume.PassThrough{}, Trace: []trace.Sink{sink}, Reporter: &quiet{},
+			Store: store, Resume: resume.PassThrough{}, Trace: []trace.Sink{sink}, Reporter: &runtest.Quiet{},
 			RetryDefaults: retry.Policies{retry.Model: {MaxAttempts: 2, RetryOn: []retry.Reason{retry.ServerError}}},
 			Plugins: []runtime.Plugin{{Key: "p", Hooks: runtime.Hooks{runtime.ToolBefore: func(context.Context, runtime.Moment) error {
 				hooked++
@@ -37,7 +38,7 @@ func TestAgentFromGoIsAStep(t *testing.T) {
 		}
 	}
 	broken := runtimetest.Answer{Err: &retry.Failure{Reason: retry.ServerError, Err: errors.New("overloaded")}}
-	lookup := runtimetest.Answer{ToolCalls: []runtime.ToolCall{wants("crm.lookup", `{"id":7}`)}}
+	lookup := runtimetest.Answer{ToolCalls: []runtime.ToolCall{runtest.Wants("crm.lookup", `{"id":7}`)}}
 	input := map[string]any{"prompt": "Who is customer 7?"}
 	out, err := wf.Run(t.Context(), input, host(broken, lookup))
 	if out.Status != workflow.StatusPaused {

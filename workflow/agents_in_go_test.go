@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -19,7 +20,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-const inGoRecipe = head + `agents: {boss: {model: m, tools: [], delegates: [finder]}}
+const inGoRecipe = runtest.Head + `agents: {boss: {model: m, tools: [], delegates: [finder]}}
 steps:
   find: {uses: agent, with: {agent: finder, prompt: Find it.}}
   lead: {uses: agent, needs: [find], with: {agent: boss, prompt: Lead.}}
@@ -50,13 +51,13 @@ func TestAgentsInGo(t *testing.T) {
 	if diff := cmp.Diff(want, wf.Plan().Requires, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("requires (-want +got)\n%s", diff)
 	}
-	fast := &runtimetest.Model{Answers: []runtimetest.Answer{{ToolCalls: []runtime.ToolCall{wants("own.look", `{}`)}}, {Text: "found"}, {Text: "found again"}}}
-	boss := &runtimetest.Model{Answers: []runtimetest.Answer{{ToolCalls: []runtime.ToolCall{wants("delegate_finder", `{"task":"look"}`)}}, {Text: "led"}}}
+	fast := &runtimetest.Model{Answers: []runtimetest.Answer{{ToolCalls: []runtime.ToolCall{runtest.Wants("own.look", `{}`)}}, {Text: "found"}, {Text: "found again"}}}
+	boss := &runtimetest.Model{Answers: []runtimetest.Answer{{ToolCalls: []runtime.ToolCall{runtest.Wants("delegate_finder", `{"task":"look"}`)}}, {Text: "led"}}}
 	out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": boss, "fast": fast}, Tools: []runtime.Tool{customers}})
 	if diff := cmp.Diff([]any{"found", "led"}, out.Output); diff != "" {
 		t.Errorf("%v, output (-want +got)\n%s", err, diff)
 	}
-	if diff := cmp.Diff([]string{"found again"}, said(boss)); diff != "" {
+	if diff := cmp.Diff([]string{"found again"}, runtest.Said(boss)); diff != "" {
 		t.Errorf("what the delegate said (-want +got)\n%s", diff)
 	}
 	if len(look.Calls()) != 1 {
@@ -66,7 +67,7 @@ func TestAgentsInGo(t *testing.T) {
 
 // An expression gives an agent from Go as a delegate. The step itself begins with the only agent of the recipe.
 func TestChosenDelegatesInGo(t *testing.T) {
-	const text = head + `inputs: {who: {type: array, items: {type: string}}}
+	const text = runtest.Head + `inputs: {who: {type: array, items: {type: string}}}
 agents: {boss: {model: m, tools: [], delegates: "${{ inputs.who }}"}}
 steps: {lead: {uses: agent, with: {prompt: Lead.}}}
 output: ${{ steps.lead.output }}
@@ -85,7 +86,7 @@ output: ${{ steps.lead.output }}
 		{[]any{"findr"}, nil, "agent.unknown"},
 	} {
 		models := map[string]runtime.Model{"fast": runtimetest.Texts("found"), "m": &runtimetest.Model{Answers: []runtimetest.Answer{
-			{ToolCalls: []runtime.ToolCall{wants("delegate_finder", `{"task":"look"}`)}}, {Text: "led"}}}}
+			{ToolCalls: []runtime.ToolCall{runtest.Wants("delegate_finder", `{"task":"look"}`)}}, {Text: "led"}}}}
 		out, _ := wf.Run(t.Context(), map[string]any{"who": tt.who}, &runtime.Runtime{Models: models})
 		if diff := cmp.Diff(tt.want, out.Output); diff != "" {
 			t.Errorf("%v: output (-want +got)\n%s", tt.who, diff)
@@ -101,7 +102,7 @@ func TestDigestsWithAgentsInGo(t *testing.T) {
 	digest := func(text string, agents map[string]*agentloop.Loop) string {
 		return inGo(t, text, agents).Plan().Digest
 	}
-	own := head + "agents: {boss: {model: m}}\nsteps: {ask: {uses: agent, with: {prompt: Go.}}}\n"
+	own := runtest.Head + "agents: {boss: {model: m}}\nsteps: {ask: {uses: agent, with: {prompt: Go.}}}\n"
 	boss, finder := &agentloop.Loop{Tools: agentloop.AllTools, Model: "x"}, &agentloop.Loop{Tools: agentloop.AllTools, Model: "fast"}
 	plain := digest(own, nil)
 	if got := digest(own, map[string]*agentloop.Loop{"boss": boss, "finder": finder}); got != plain {
@@ -111,7 +112,7 @@ func TestDigestsWithAgentsInGo(t *testing.T) {
 	if c := digest(inGoRecipe, map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Model: "slow"}}); a != b || b == c {
 		t.Errorf("digests: %s, %s with the same agent, %s with another one", a, b, c)
 	}
-	given := head + "agents: {boss: {model: m}}\ninputs: {who: string}\nsteps: {ask: {uses: agent, with: {agent: \"${{ inputs.who }}\", prompt: Go.}}}\noutput: ${{ steps.ask.output.text }}\n"
+	given := runtest.Head + "agents: {boss: {model: m}}\ninputs: {who: string}\nsteps: {ask: {uses: agent, with: {agent: \"${{ inputs.who }}\", prompt: Go.}}}\noutput: ${{ steps.ask.output.text }}\n"
 	wf := inGo(t, given, map[string]*agentloop.Loop{"finder": finder})
 	for who, want := range map[string]any{"finder": "fast", "boss": "m"} {
 		out, err := wf.Run(t.Context(), map[string]any{"who": who}, &runtime.Runtime{Models: map[string]runtime.Model{"m": runtimetest.Texts("m"), "fast": runtimetest.Texts("fast")}})
@@ -137,7 +138,7 @@ func TestBadAgentsInGo(t *testing.T) {
 		{"no model", "boss", "finder", map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Name: "f"}}, []string{`agent "f": it names no model`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := recipe.Parse("recipe.yaml", []byte(head+"agents: {boss: {model: m, tools: [], delegates: ["+tt.delegate+"]}}\nsteps:\n  ask: {uses: agent, with: {agent: "+tt.agent+", prompt: Go.}}\n"))
+			r, err := recipe.Parse("recipe.yaml", []byte(runtest.Head+"agents: {boss: {model: m, tools: [], delegates: ["+tt.delegate+"]}}\nsteps:\n  ask: {uses: agent, with: {agent: "+tt.agent+", prompt: Go.}}\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,9 +147,9 @@ func TestBadAgentsInGo(t *testing.T) {
 			if of, ok := errors.AsType[*runtime.Error](err); ok {
 				got = []string{of.Err.Error()}
 			} else if err != nil {
-				got = findings(err.(*diagnostics.Error).List)
+				got = runtest.Printed(err.(*diagnostics.Error).List)
 			} else {
-				got = findings(wf.Diagnostics)
+				got = runtest.Printed(wf.Diagnostics)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -160,7 +161,7 @@ func TestBadAgentsInGo(t *testing.T) {
 // The store has the recipe and not the agents: a run goes on with its Workflow only, and with others only if they are
 // accepted. Then the steps that may run a changed agent run again.
 func TestResumeWithAgentsInGo(t *testing.T) {
-	const text = head + `agents: {asker: {model: m, tools: [human.ask]}}
+	const text = runtest.Head + `agents: {asker: {model: m, tools: [human.ask]}}
 steps:
   find: {uses: agent, with: {agent: finder, prompt: Find it.}}
   beside: {uses: agent, with: {agent: {model: m, tools: []}, prompt: Wait.}}
@@ -170,9 +171,9 @@ output: ["${{ steps.find.output.text }}", "${{ steps.beside.output.text }}", "${
 	finder := &agentloop.Loop{Tools: agentloop.AllTools, Name: "finder", Model: "fast"}
 	wf := inGo(t, text, map[string]*agentloop.Loop{"finder": finder})
 	host := func(fast string, m ...runtimetest.Answer) *runtime.Runtime {
-		return &runtime.Runtime{Models: map[string]runtime.Model{"fast": runtimetest.Texts(fast), "m": &runtimetest.Model{Answers: m}}, Resume: resume.PassThrough{}, Reporter: &quiet{}}
+		return &runtime.Runtime{Models: map[string]runtime.Model{"fast": runtimetest.Texts(fast), "m": &runtimetest.Model{Answers: m}}, Resume: resume.PassThrough{}, Reporter: &runtest.Quiet{}}
 	}
-	question := runtimetest.Answer{ToolCalls: []runtime.ToolCall{wants("human.ask", `{"question":"?"}`)}}
+	question := runtimetest.Answer{ToolCalls: []runtime.ToolCall{runtest.Wants("human.ask", `{"question":"?"}`)}}
 	for _, tt := range []struct {
 		name string
 		opts *workflow.ResumeOptions
@@ -211,14 +212,14 @@ output: ["${{ steps.find.output.text }}", "${{ steps.beside.output.text }}", "${
 func TestHandoffsOfAgentsInGo(t *testing.T) {
 	last := &agentloop.Loop{Tools: agentloop.AllTools, Name: "last", Model: "last"}
 	finder := &agentloop.Loop{Tools: agentloop.AllTools, Name: "finder", Model: "fast", Handoffs: map[string]*agentloop.Loop{"last": last}}
-	wf := inGo(t, head+`agents: {boss: {model: m, tools: [], handoffs: [finder]}}
+	wf := inGo(t, runtest.Head+`agents: {boss: {model: m, tools: [], handoffs: [finder]}}
 steps:
   first: {uses: agent, with: {agent: boss, prompt: Go.}}
   second: {uses: agent, needs: [first], with: {agent: finder, prompt: Go.}}
 output: ["${{ steps.first.output.agent }}", "${{ steps.second.output.agent }}"]
 `, map[string]*agentloop.Loop{"finder": finder})
 	off := func(name string) runtimetest.Answer {
-		return runtimetest.Answer{ToolCalls: []runtime.ToolCall{wants("handoff_"+name, `{}`)}}
+		return runtimetest.Answer{ToolCalls: []runtime.ToolCall{runtest.Wants("handoff_"+name, `{}`)}}
 	}
 	out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{
 		"m":    &runtimetest.Model{Answers: []runtimetest.Answer{off("finder")}},

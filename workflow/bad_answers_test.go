@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -58,8 +59,8 @@ func TestBrokenEndpoints(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				w := &watcher{detail: trace.Detail{Deltas: deltas}}
-				out, err := load(t, []byte(head+"steps:\n  ask: {uses: model, with: {model: fast, prompt: Hi}"+tt.step+"}\noutput: ${{ steps.ask.output }}\n")).
+				w := &runtest.Watcher{Level: trace.Detail{Deltas: deltas}}
+				out, err := runtest.Load(t, []byte(runtest.Head+"steps:\n  ask: {uses: model, with: {model: fast, prompt: Hi}"+tt.step+"}\noutput: ${{ steps.ask.output }}\n")).
 					Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}, Trace: []trace.Sink{w},
 						Retry: retry.Policies{retry.Model: {MaxAttempts: 1}}})
 				e := out.Failure()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -58,19 +59,6 @@ func fan(n int) []byte {
 	}
 	fmt.Fprintf(&b, "  last: {uses: test.inc, with: {n: 1}, needs: [%s]}\n", strings.Join(needs, ", "))
 	return []byte(b.String())
-}
-
-func load(tb testing.TB, text []byte) *workflow.Workflow {
-	tb.Helper()
-	r, err := recipe.Parse("recipe.yaml", text)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	wf, err := workflow.Compile(r, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return wf
 }
 
 func perStep(b *testing.B, steps int) {
@@ -125,7 +113,7 @@ func BenchmarkRun(b *testing.B) {
 		{"fan of 10000 tools", 10_002, fan(10_000)},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
-			wf := load(b, tt.text)
+			wf := runtest.Load(b, tt.text)
 			b.ReportAllocs()
 			for b.Loop() {
 				if out, err := wf.Run(context.Background(), nil, rt); err != nil {
@@ -150,7 +138,7 @@ func (turns) Generate(_ context.Context, req *runtime.Request) (*runtime.Respons
 
 // An agent of 20 turns, without a store and with one that only encodes.
 func BenchmarkAgent(b *testing.B) {
-	wf := load(b, []byte("apiVersion: braise/v1\nname: agent\ndefaults: {model: fast}\nagents: {one: {max_steps: 30}}\n"+
+	wf := runtest.Load(b, []byte("apiVersion: braise/v1\nname: agent\ndefaults: {model: fast}\nagents: {one: {max_steps: 30}}\n"+
 		"steps: {a: {uses: agent, with: {prompt: go}}}\noutput: ${{ steps.a.output.text }}\n"))
 	for name, store := range map[string]checkpoint.Store{"no store": nil, "memory": &checkpoint.Memory{}} {
 		b.Run(name, func(b *testing.B) {

@@ -12,13 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
 
-const asked = head + `inputs: {topic: string}
+const asked = runtest.Head + `inputs: {topic: string}
 defaults: {model: fast}
 steps:
   ask:
@@ -29,7 +30,7 @@ output: ${{ steps.ask.output.text }}
 
 func TestModelStep(t *testing.T) {
 	fast := runtimetest.Texts("short")
-	out, err := load(t, []byte(asked)).Run(t.Context(), map[string]any{"topic": "Go"}, &runtime.Runtime{
+	out, err := runtest.Load(t, []byte(asked)).Run(t.Context(), map[string]any{"topic": "Go"}, &runtime.Runtime{
 		Models: map[string]runtime.Model{"fast": fast}, NewRunID: func() string { return "run-1" }})
 	if err != nil || out.Output != "short" || out.RunID != "run-1" {
 		t.Fatalf("got %v, %v, run %q", out.Output, err, out.RunID)
@@ -43,15 +44,6 @@ func TestModelStep(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
-
-const structured = head + `steps:
-  ask:
-    uses: model
-    with: {model: fast, messages: [{role: user, text: Classify}]}
-    output:
-      schema: {type: object, required: [kind], properties: {kind: {enum: [bug, idea]}}, additionalProperties: false}
-output: ${{ steps.ask.output.kind }}
-`
 
 func TestStructuredAnswer(t *testing.T) {
 	tests := []struct {
@@ -72,7 +64,7 @@ func TestStructuredAnswer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			fast := runtimetest.Texts(tt.answers...)
-			out, err := load(t, []byte(structured)).Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": fast}})
+			out, err := runtest.Load(t, []byte(runtest.Structured)).Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": fast}})
 			if tt.fails == "" && (err != nil || out.Output != tt.want) {
 				t.Fatalf("got %v, %v", out.Output, err)
 			}
@@ -104,13 +96,13 @@ func TestStructuredAnswer(t *testing.T) {
 }
 
 func TestRequirements(t *testing.T) {
-	const text = head + `requires: {capabilities: [model, memory], tools: [crm.lookup], secrets: [TOKEN]}
+	const text = runtest.Head + `requires: {capabilities: [model, memory], tools: [crm.lookup], secrets: [TOKEN]}
 steps:
   pure: {uses: set, with: 1}
   other: {uses: crm.lokup, with: {id: x}}
   ask: {uses: model, with: {model: smart, prompt: hi}}
 `
-	wf := load(t, []byte(text))
+	wf := runtest.Load(t, []byte(text))
 	want := []string{
 		"contract model.missing smart", "contract tool.missing crm.lokup", "requirement tool.missing crm.lookup",
 		"requirement secret.missing TOKEN", "requirement capability.missing memory", "requirement capability.missing model",
@@ -161,7 +153,7 @@ steps:
 }
 
 func TestStrictRaisesWarningsOfTheRecipe(t *testing.T) {
-	wf := load(t, []byte(head+`inputs: {go: {type: boolean, default: true}}
+	wf := runtest.Load(t, []byte(runtest.Head+`inputs: {go: {type: boolean, default: true}}
 steps:
   a: {uses: set, when: inputs.go, with: {x: 1}}
 output: ${{ steps.a.output.x }}
@@ -175,7 +167,7 @@ output: ${{ steps.a.output.x }}
 }
 
 func TestInputs(t *testing.T) {
-	wf := load(t, []byte(head+`inputs:
+	wf := runtest.Load(t, []byte(runtest.Head+`inputs:
   name: {type: string, minLength: 2}
   count: {type: integer, default: 3}
   tags: {type: array, items: {type: string}, default: [a]}
@@ -223,7 +215,7 @@ func TestLargeInputsAreNotCopied(t *testing.T) {
 	for range 64 {
 		doubled = []any{doubled, doubled}
 	}
-	wf := load(t, []byte(head+"inputs: {text: string, list: {type: array, default: []}}\nsteps:\n  a: {uses: set, with: 1}\n"))
+	wf := runtest.Load(t, []byte(runtest.Head+"inputs: {text: string, list: {type: array, default: []}}\nsteps:\n  a: {uses: set, with: 1}\n"))
 	for _, tt := range []struct {
 		most  int // 0: the default
 		input map[string]any
@@ -252,7 +244,7 @@ func TestLargeInputsAreNotCopied(t *testing.T) {
 }
 
 func TestParseInputs(t *testing.T) {
-	wf := load(t, []byte(head+"inputs: {text: string, n: integer, on: boolean, list: array}\nsteps:\n  a: {uses: set, with: 1}\n"))
+	wf := runtest.Load(t, []byte(runtest.Head+"inputs: {text: string, n: integer, on: boolean, list: array}\nsteps:\n  a: {uses: set, with: 1}\n"))
 	got, err := wf.ParseInputs([]string{"text=1=2", "n=5", "on=true", `list=[1, "x"]`})
 	want := map[string]any{"text": "1=2", "n": int64(5), "on": true, "list": []any{int64(1), "x"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -273,7 +265,7 @@ func TestParseInputs(t *testing.T) {
 
 func TestSecretsStayInside(t *testing.T) {
 	const secret = `s3cret/"value"`
-	wf := load(t, []byte(head+`steps:
+	wf := runtest.Load(t, []byte(runtest.Head+`steps:
   call:
     uses: test.leak
     with: {header: "Bearer ${{ secrets.TOKEN }}", nested: [{key: "${{ secrets.TOKEN }}"}]}
@@ -302,10 +294,10 @@ output: {error: "${{ steps.fail.error.message }}", text: "${{ steps.ask.output.t
 		}, nil
 	})
 	cause := errors.New("refused")
-	fail := tool("test.fail", func(_ context.Context, args map[string]any) (any, error) {
+	fail := runtest.Tool("test.fail", func(_ context.Context, args map[string]any) (any, error) {
 		return nil, fmt.Errorf("key %v: %w", args["key"], cause)
 	})
-	explode := tool("test.panic", func(_ context.Context, args map[string]any) (any, error) { panic(args["key"]) })
+	explode := runtest.Tool("test.panic", func(_ context.Context, args map[string]any) (any, error) { panic(args["key"]) })
 	leaky := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
 		return &runtime.Response{Text: "the key is " + secret}, nil
 	}}
@@ -334,7 +326,7 @@ output: {error: "${{ steps.fail.error.message }}", text: "${{ steps.ask.output.t
 }
 
 func TestSecretsAreChecked(t *testing.T) {
-	wf := load(t, []byte(head+"steps:\n  a: {uses: test.echo, with: {key: \"${{ secrets.TOKEN }}\"}}\n"))
+	wf := runtest.Load(t, []byte(runtest.Head+"steps:\n  a: {uses: test.echo, with: {key: \"${{ secrets.TOKEN }}\"}}\n"))
 	counting := &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: "test.echo"}}
 	for _, tt := range []struct {
 		secrets runtime.Secrets
@@ -343,7 +335,7 @@ func TestSecretsAreChecked(t *testing.T) {
 		{nil, "secret.missing"},
 		{runtime.SecretMap{}, "secret.missing"},
 		{runtime.SecretMap{"TOKEN": "short"}, "secret.tooShort"},
-		{failingSecrets{}, "secret.failed"},
+		{runtest.FailingSecrets{}, "secret.failed"},
 	} {
 		out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{counting}, Secrets: tt.secrets})
 		if e := out.Failure(); e == nil || e.Code != tt.code {
@@ -355,14 +347,8 @@ func TestSecretsAreChecked(t *testing.T) {
 	}
 }
 
-type failingSecrets struct{}
-
-func (failingSecrets) Secret(context.Context, string) (string, error) {
-	return "", errors.New("the vault is locked")
-}
-
 func TestFaultyRuntimeRunsNothing(t *testing.T) {
-	wf := load(t, []byte(head+"steps:\n  a: {uses: set, with: 1}\n"))
+	wf := runtest.Load(t, []byte(runtest.Head+"steps:\n  a: {uses: set, with: 1}\n"))
 	out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{nil}})
 	if e := out.Failure(); e == nil || e.Code != "runtime.invalid" || out.RunID == "" || len(out.Artefact) > 0 {
 		t.Errorf("got %v, %+v", err, out)
@@ -370,7 +356,7 @@ func TestFaultyRuntimeRunsNothing(t *testing.T) {
 }
 
 func TestToolArgumentsAndResults(t *testing.T) {
-	raw := func(text string) runtime.Tool { return rawTool(text) }
+	raw := func(text string) runtime.Tool { return runtest.RawTool(text) }
 	for _, tt := range []struct {
 		name string
 		tool runtime.Tool
@@ -384,12 +370,12 @@ func TestToolArgumentsAndResults(t *testing.T) {
 		{name: "not JSON", tool: raw("{"), with: "{}", code: "tool.failed"},
 		{name: "two values", tool: raw("1 2"), with: "{}", code: "tool.failed"},
 		{name: "too many bytes", tool: raw(`"` + strings.Repeat("x", 2000) + `"`), with: "{}", code: "output.tooLarge"},
-		{name: "a value that is too large", tool: tool("test.it", func(context.Context, map[string]any) (any, error) { return strings.Repeat("x", 2000), nil }), with: "{}", code: "output.tooLarge"},
-		{name: "what is no JSON value", tool: tool("test.it", func(context.Context, map[string]any) (any, error) { return make(chan int), nil }), with: "{}", code: "tool.failed"},
-		{name: "Go integers", tool: tool("test.it", func(context.Context, map[string]any) (any, error) { return []int{1, 2}, nil }), with: "{}", want: []any{int64(1), int64(2)}},
+		{name: "a value that is too large", tool: runtest.Tool("test.it", func(context.Context, map[string]any) (any, error) { return strings.Repeat("x", 2000), nil }), with: "{}", code: "output.tooLarge"},
+		{name: "what is no JSON value", tool: runtest.Tool("test.it", func(context.Context, map[string]any) (any, error) { return make(chan int), nil }), with: "{}", code: "tool.failed"},
+		{name: "Go integers", tool: runtest.Tool("test.it", func(context.Context, map[string]any) (any, error) { return []int{1, 2}, nil }), with: "{}", want: []any{int64(1), int64(2)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			wf := load(t, []byte(head+"steps:\n  a: {uses: test.it, with: "+tt.with+"}\noutput: ${{ steps.a.output }}\n"))
+			wf := runtest.Load(t, []byte(runtest.Head+"steps:\n  a: {uses: test.it, with: "+tt.with+"}\noutput: ${{ steps.a.output }}\n"))
 			out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{tt.tool}, Limits: runtime.Limits{MaxOutputBytes: 1000}})
 			code := ""
 			if e := out.Failure(); e != nil {
@@ -402,23 +388,15 @@ func TestToolArgumentsAndResults(t *testing.T) {
 	}
 }
 
-type rawTool string
-
-func (rawTool) Spec() runtime.ToolSpec { return runtime.ToolSpec{Name: "test.it"} }
-
-func (t rawTool) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
-	return json.RawMessage(t), nil
-}
-
 // A chain of steps that each double what they read is a few bytes of memory, and more JSON than
 // there are atoms.
 func TestDoublingEndsSoon(t *testing.T) {
 	for _, with := range []string{`{x: "${{ steps.s%d.output }}", y: "${{ steps.s%[2]d.output }}"}`, `"${{ [steps.s%d.output, steps.s%[2]d.output] }}"`} {
-		text := head + "steps:\n  s0: {uses: set, with: [1]}\n"
+		text := runtest.Head + "steps:\n  s0: {uses: set, with: [1]}\n"
 		for i := 1; i < 100; i++ {
 			text += fmt.Sprintf("  s%d: {uses: set, with: "+with+"}\n", i, i-1)
 		}
-		out, err := load(t, []byte(text)).Run(t.Context(), nil, nil)
+		out, err := runtest.Load(t, []byte(text)).Run(t.Context(), nil, nil)
 		if e := out.Failure(); e == nil || e.Category != runtime.CategoryLimit && e.Category != runtime.CategoryConfig {
 			t.Errorf("got %v", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/sqlite"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -25,7 +26,7 @@ import (
 // Neither secrets nor tokens are in what is kept: the files of a store, traces, warnings, errors.
 func TestSecretsAndTokensAreNotKept(t *testing.T) {
 	const canary = "canary-7c1f00d5"
-	wf := load(t, []byte(head+`requires: {secrets: [TOKEN]}
+	wf := runtest.Load(t, []byte(runtest.Head+`requires: {secrets: [TOKEN]}
 steps:
   echo: {uses: test.echo, with: {token: "Bearer ${{ secrets.TOKEN }}", n: 1}}
   fail: {uses: test.fail, with: {token: "${{ secrets.TOKEN }}"}, on_error: continue}
@@ -46,17 +47,17 @@ output: ["${{ steps.echo.output }}", "${{ steps.fail.error.message }}", "${{ ste
 				t.Fatal(err)
 			}
 			defer store.Close()
-			events, warnings := &trace.Recorder{}, &quiet{}
+			events, warnings := &trace.Recorder{}, &runtest.Quiet{}
 			rt := &runtime.Runtime{
 				Store: store, Resume: resume.PassThrough{}, Secrets: runtime.SecretMap{"TOKEN": canary}, Trace: []trace.Sink{events}, Reporter: warnings,
 				Tools: []runtime.Tool{
-					tool("test.echo", func(_ context.Context, args map[string]any) (any, error) {
+					runtest.Tool("test.echo", func(_ context.Context, args map[string]any) (any, error) {
 						return map[string]any{"got": args["token"], "encoded": base64.StdEncoding.EncodeToString([]byte(canary))}, nil
 					}),
-					tool("test.fail", func(_ context.Context, args map[string]any) (any, error) {
+					runtest.Tool("test.fail", func(_ context.Context, args map[string]any) (any, error) {
 						return nil, fmt.Errorf("no luck with %s", args["token"])
 					}),
-					tool("test.ask", func(ctx context.Context, args map[string]any) (any, error) {
+					runtest.Tool("test.ask", func(ctx context.Context, args map[string]any) (any, error) {
 						if answer, ok := resume.Answer(ctx); ok {
 							return []any{answer, args["token"]}, nil
 						}
@@ -88,7 +89,7 @@ output: ["${{ steps.echo.output }}", "${{ steps.fail.error.message }}", "${{ ste
 				}
 				kept.Write(text)
 			}
-			fmt.Fprintf(&kept, "%v %+v %s", err, again.Err, strings.Join(warnings.texts, "\n"))
+			fmt.Fprintf(&kept, "%v %+v %s", err, again.Err, strings.Join(warnings.Texts, "\n"))
 			files := 0
 			err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 				if err != nil || d.IsDir() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -22,7 +23,7 @@ func TestRaceKillsPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pipe *os.File
-	ready := tool("test.ready", func(context.Context, map[string]any) (any, error) {
+	ready := runtest.Tool("test.ready", func(context.Context, map[string]any) (any, error) {
 		f, err := os.Open(path) // waits for the program
 		if err != nil {
 			return nil, err
@@ -32,7 +33,7 @@ func TestRaceKillsPrograms(t *testing.T) {
 		return line, err
 	})
 	rt := &runtime.Runtime{Tools: []runtime.Tool{ready, builtin.ExecRun(builtin.ExecOptions{Allow: []string{"sh"}})}}
-	out, err := load(t, []byte(head+`steps:
+	out, err := runtest.Load(t, []byte(runtest.Head+`steps:
   race:
     uses: fork
     with:

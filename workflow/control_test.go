@@ -19,6 +19,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
@@ -27,13 +28,13 @@ import (
 
 // slow takes the milliseconds in its argument ms, then fails with the text in fail, or gives n. It notes
 // when it was told to stop.
-func slow(log *effects) runtime.Tool {
-	return tool("test.slow", func(ctx context.Context, args map[string]any) (any, error) {
+func slow(log *runtest.Effects) runtime.Tool {
+	return runtest.Tool("test.slow", func(ctx context.Context, args map[string]any) (any, error) {
 		ms, _ := args["ms"].(int64)
 		select {
 		case <-time.After(time.Duration(ms) * time.Millisecond):
 		case <-ctx.Done():
-			log.add(fmt.Sprint("stopped ", args["n"], ": ", context.Cause(ctx)))
+			log.Add(fmt.Sprint("stopped ", args["n"], ": ", context.Cause(ctx)))
 			return nil, ctx.Err()
 		}
 		if text, ok := args["fail"].(string); ok {
@@ -74,8 +75,8 @@ func TestForkModes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log, began := &effects{}, time.Now()
-				wf := load(t, []byte(head+"steps:\n  fork:\n    uses: fork\n    with:\n      mode: "+strings.ReplaceAll(tt.mode, ", ", "\n      ")+"\n      branches:\n"+tt.branches+"output: ${{ steps.fork.output }}\n"))
+				log, began := &runtest.Effects{}, time.Now()
+				wf := runtest.Load(t, []byte(runtest.Head+"steps:\n  fork:\n    uses: fork\n    with:\n      mode: "+strings.ReplaceAll(tt.mode, ", ", "\n      ")+"\n      branches:\n"+tt.branches+"output: ${{ steps.fork.output }}\n"))
 				out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{slow(log)}})
 				if took := time.Since(began); took != tt.took*time.Millisecond {
 					t.Errorf("it took %v", took)
@@ -89,7 +90,7 @@ func TestForkModes(t *testing.T) {
 				if tt.fails == "" && err != nil {
 					t.Error(err)
 				}
-				if diff := cmp.Diff(tt.stopped, log.lines); diff != "" {
+				if diff := cmp.Diff(tt.stopped, log.Lines); diff != "" {
 					t.Errorf("stopped (-want +got)\n%s", diff)
 				}
 			})
@@ -117,12 +118,12 @@ func TestForkIsStopped(t *testing.T) {
 						ctx, cancel = context.WithTimeout(ctx, time.Millisecond)
 						defer cancel()
 					}
-					log := &effects{}
+					log := &runtest.Effects{}
 					rt := &runtime.Runtime{Tools: []runtime.Tool{slow(log)}}
 					rt.Limits.Grace = 2 * time.Millisecond
-					out, err := load(t, []byte(head+"steps:\n  "+tt.step+"\n")).Run(ctx, nil, rt)
-					if err == nil || out.Failure().Code != tt.code || len(out.Pauses) > 0 || len(log.lines) != 1 {
-						t.Errorf("%v, %s, pauses %v, %q", err, out.Status, out.Pauses, log.lines)
+					out, err := runtest.Load(t, []byte(runtest.Head+"steps:\n  "+tt.step+"\n")).Run(ctx, nil, rt)
+					if err == nil || out.Failure().Code != tt.code || len(out.Pauses) > 0 || len(log.Lines) != 1 {
+						t.Errorf("%v, %s, pauses %v, %q", err, out.Status, out.Pauses, log.Lines)
 					}
 				})
 			})
@@ -134,7 +135,7 @@ func TestForkIsStopped(t *testing.T) {
 func TestLoopElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &runtime.Runtime{Tools: []runtime.Tool{slow(nil)}, Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}}
-		out, err := load(t, []byte(head+`steps:
+		out, err := runtest.Load(t, []byte(runtest.Head+`steps:
   before: {uses: test.slow, with: {ms: 5000}}
   poll:
     uses: loop
@@ -161,8 +162,8 @@ func TestLoopThatGrows(t *testing.T) {
 		"with history": {`{steps: {a: {uses: test.echo, with: {x: "${{ history }}"}}}, output: "${{ repeat('x', 1000000) }}", max_iterations: 1000}`, "output.tooLarge"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rt := &runtime.Runtime{Tools: []runtime.Tool{echo}}
-			out, err := load(t, []byte(head+"steps:\n  grow: {uses: loop, with: "+tt.loop+"}\n")).Run(t.Context(), nil, rt)
+			rt := &runtime.Runtime{Tools: []runtime.Tool{runtest.Echo}}
+			out, err := runtest.Load(t, []byte(runtest.Head+"steps:\n  grow: {uses: loop, with: "+tt.loop+"}\n")).Run(t.Context(), nil, rt)
 			if err == nil || out.Failure().Code != tt.code {
 				t.Error(err)
 			}
@@ -170,7 +171,7 @@ func TestLoopThatGrows(t *testing.T) {
 	}
 }
 
-const intertwined = head + `steps:
+const intertwined = runtest.Head + `steps:
   each:
     uses: recipe
     foreach: {in: [1, 2, 3], as: n, max_parallel: 3}
@@ -205,7 +206,7 @@ output: ${{ steps.each.output }}
 
 // The outcome and its trace are those of a run that does one thing after the other.
 func TestBodiesSideBySide(t *testing.T) {
-	wf := load(t, []byte(intertwined))
+	wf := runtest.Load(t, []byte(intertwined))
 	want := ""
 	for _, parallel := range []int{1, 2, 3, 8, 100} {
 		synctest.Test(t, func(t *testing.T) {
@@ -223,16 +224,16 @@ func TestBodiesSideBySide(t *testing.T) {
 					item(3, 9, map[string]any{"case": "odd", "output": int64(3)})}, out.Output); diff != "" {
 					t.Errorf("output (-want +got)\n%s", diff)
 				}
-				want = bytesOf(t, out)
+				want = runtest.BytesOf(t, out)
 			}
-			if diff := cmp.Diff(want, bytesOf(t, out)); diff != "" {
+			if diff := cmp.Diff(want, runtest.BytesOf(t, out)); diff != "" {
 				t.Errorf("max_parallel %d: another outcome (-first +this)\n%s", parallel, diff)
 			}
 		})
 	}
 }
 
-const askingInside = head + `steps:
+const askingInside = runtest.Head + `steps:
   each:
     uses: fork
     foreach: {in: [1, 2], as: n, max_parallel: 2}
@@ -277,18 +278,18 @@ var (
 		"test.act round 1", "test.act round 2", "test.act round 3"}
 )
 
-func insideRuntime(log *effects, store checkpoint.Store) *runtime.Runtime {
-	return &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act"), log.external("test.undo"), gate}, Store: store, Resume: resume.PassThrough{},
-		Reporter: &quiet{}, NewRunID: func() string { return "r1" }}
+func insideRuntime(log *runtest.Effects, store checkpoint.Store) *runtime.Runtime {
+	return &runtime.Runtime{Tools: []runtime.Tool{log.External("test.act"), log.External("test.undo"), runtest.Gate}, Store: store, Resume: resume.PassThrough{},
+		Reporter: &runtest.Quiet{}, NewRunID: func() string { return "r1" }}
 }
 
 // Pauses in bodies are answered in any order, each by a process of its own, and only what is pending for an
 // answer goes on.
 func TestPausesInside(t *testing.T) {
-	wf := load(t, []byte(askingInside))
+	wf := runtest.Load(t, []byte(askingInside))
 	for seed := range 20 {
 		random := rand.New(rand.NewPCG(uint64(seed), 0))
-		log, store := &effects{}, &checkpoint.Memory{}
+		log, store := &runtest.Effects{}, &checkpoint.Memory{}
 		out, err := wf.Run(t.Context(), nil, insideRuntime(log, store))
 		for answered := 0; out.Status == workflow.StatusPaused; answered++ {
 			var open []string
@@ -300,19 +301,19 @@ func TestPausesInside(t *testing.T) {
 					t.Fatalf("pauses (-want +got)\n%s", diff)
 				}
 			}
-			p, did := out.Pauses[random.IntN(len(out.Pauses))], len(log.lines)
+			p, did := out.Pauses[random.IntN(len(out.Pauses))], len(log.Lines)
 			out, err = workflow.Resume(t.Context(), p.Token, map[string]any{"decision": insideAnswers[p.Step]}, insideRuntime(log, store), nil)
 			if most := len(open); err == nil && out.Status == workflow.StatusPaused && len(out.Pauses) < most-1 {
 				t.Errorf("seed %d: %d pauses after %s of %d was answered", seed, len(out.Pauses), p.Step, most)
 			}
-			if got := len(log.lines) - did; got > 1 {
+			if got := len(log.Lines) - did; got > 1 {
 				t.Errorf("seed %d: %d effects of the answer of %s", seed, got, p.Step)
 			}
 		}
 		if diff := cmp.Diff(insideOutput, out.Output); err != nil || diff != "" {
 			t.Errorf("seed %d: %v, output (-want +got)\n%s", seed, err, diff)
 		}
-		if diff := cmp.Diff(insideEffects, slices.Sorted(slices.Values(log.lines))); diff != "" {
+		if diff := cmp.Diff(insideEffects, slices.Sorted(slices.Values(log.Lines))); diff != "" {
 			t.Errorf("seed %d: effects (-want +got)\n%s", seed, diff)
 		}
 	}
@@ -320,14 +321,14 @@ func TestPausesInside(t *testing.T) {
 
 // A run with such pauses dies after each of its writes, in whatever execution that is, and goes on.
 func TestPausesInsideAfterEachWrite(t *testing.T) {
-	wf := load(t, []byte(askingInside))
-	goOn := func(out *workflow.Outcome, err error, log *effects, store checkpoint.Store) (*workflow.Outcome, error) {
+	wf := runtest.Load(t, []byte(askingInside))
+	goOn := func(out *workflow.Outcome, err error, log *runtest.Effects, store checkpoint.Store) (*workflow.Outcome, error) {
 		for out.Status == workflow.StatusPaused {
 			p := out.Pauses[len(out.Pauses)/2]
 			answer := map[string]any{"decision": insideAnswers[p.Step]}
 			if p.Reason == "indeterminate" {
 				answer = map[string]any{"decision": "retry"}
-				if n := wantOf(p.Step); slices.Contains(log.lines, "test.act "+n) {
+				if n := wantOf(p.Step); slices.Contains(log.Lines, "test.act "+n) {
 					answer = map[string]any{"decision": "result", "form": n}
 				}
 			}
@@ -336,8 +337,8 @@ func TestPausesInsideAfterEachWrite(t *testing.T) {
 		return out, err
 	}
 	for dies := 0; ; dies++ {
-		memory, log := &checkpoint.Memory{}, &effects{}
-		dying := claimed{&dead{Store: memory, after: dies}}
+		memory, log := &checkpoint.Memory{}, &runtest.Effects{}
+		dying := runtest.Claimed{Dead: &runtest.Dead{Store: memory, After: dies}}
 		out, err := wf.Run(t.Context(), nil, insideRuntime(log, dying))
 		out, err = goOn(out, err, log, dying)
 		if err == nil {
@@ -354,7 +355,7 @@ func TestPausesInsideAfterEachWrite(t *testing.T) {
 		if diff := cmp.Diff(insideOutput, out.Output); err != nil || diff != "" {
 			t.Errorf("after %d writes: %v, output (-want +got)\n%s", dies, err, diff)
 		}
-		if diff := cmp.Diff(insideEffects, slices.Sorted(slices.Values(log.lines))); diff != "" {
+		if diff := cmp.Diff(insideEffects, slices.Sorted(slices.Values(log.Lines))); diff != "" {
 			t.Errorf("after %d writes: effects (-want +got)\n%s", dies, diff)
 		}
 	}
@@ -362,10 +363,10 @@ func TestPausesInsideAfterEachWrite(t *testing.T) {
 
 // With restart each answer begins the run again; it is kept by the path of its pause.
 func TestPausesInsideWithRestart(t *testing.T) {
-	log := &effects{}
+	log := &runtest.Effects{}
 	rt := insideRuntime(log, &checkpoint.Memory{})
 	rt.Interrupt = resume.Restart
-	out, err := load(t, []byte(askingInside)).Run(t.Context(), nil, rt)
+	out, err := runtest.Load(t, []byte(askingInside)).Run(t.Context(), nil, rt)
 	for out.Status == workflow.StatusPaused {
 		p := out.Pauses[len(out.Pauses)-1]
 		out, err = workflow.Resume(t.Context(), p.Token, map[string]any{"decision": insideAnswers[p.Step]}, rt, nil)
@@ -374,7 +375,7 @@ func TestPausesInsideWithRestart(t *testing.T) {
 		t.Errorf("%v, output (-want +got)\n%s", err, diff)
 	}
 	did := map[string]int{}
-	for _, line := range log.lines {
+	for _, line := range log.Lines {
 		did[line]++
 	}
 	for _, n := range []string{"round 1", "round 2", "l1", "l2"} {
@@ -394,9 +395,9 @@ func wantOf(path string) string {
 
 // What bodies did in an earlier execution is undone in a later one, in reverse plan order.
 func TestRollbacksInsideAfterPauses(t *testing.T) {
-	log, store := &effects{}, &checkpoint.Memory{}
+	log, store := &runtest.Effects{}, &checkpoint.Memory{}
 	text := strings.Replace(askingInside, "output: \"${{ steps.c.output.decision }}\"", "output: \"${{ steps.c.output.form.none }}\"", 1)
-	out, err := load(t, []byte(text)).Run(t.Context(), nil, insideRuntime(log, store))
+	out, err := runtest.Load(t, []byte(text)).Run(t.Context(), nil, insideRuntime(log, store))
 	for out.Status == workflow.StatusPaused {
 		p := out.Pauses[0]
 		for _, other := range out.Pauses {
@@ -410,7 +411,7 @@ func TestRollbacksInsideAfterPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var undone []string
-	for _, line := range log.lines {
+	for _, line := range log.Lines {
 		if strings.HasPrefix(line, "test.undo") {
 			undone = append(undone, line)
 		}
@@ -420,7 +421,7 @@ func TestRollbacksInsideAfterPauses(t *testing.T) {
 	}
 }
 
-const racing = head + `steps:
+const racing = runtest.Head + `steps:
   race:
     uses: fork
     with:
@@ -436,14 +437,14 @@ output: ${{ steps.race.output }}
 // A race dies after each of its writes, and has the winner that its journal says.
 func TestRaceAfterEachWrite(t *testing.T) {
 	for _, text := range []string{racing, strings.Replace(racing, "ask: {uses: human, with: {prompt: c}}", "ask: {uses: set, with: 1}", 1)} {
-		wf := load(t, []byte(text))
-		goOn := func(out *workflow.Outcome, err error, log *effects, store checkpoint.Store) (*workflow.Outcome, error) {
+		wf := runtest.Load(t, []byte(text))
+		goOn := func(out *workflow.Outcome, err error, log *runtest.Effects, store checkpoint.Store) (*workflow.Outcome, error) {
 			for out.Status == workflow.StatusPaused {
 				i := max(0, slices.IndexFunc(out.Pauses, func(p resume.Pause) bool { return strings.HasPrefix(p.Step, "race/fast") }))
 				answer := map[string]any{"decision": "approve"}
 				if p := out.Pauses[i]; p.Reason == "indeterminate" {
 					answer = map[string]any{"decision": "retry"}
-					if p.Step == "race/fast/act" && len(log.lines) > 0 {
+					if p.Step == "race/fast/act" && len(log.Lines) > 0 {
 						answer = map[string]any{"decision": "result", "form": 3}
 					}
 				}
@@ -452,16 +453,16 @@ func TestRaceAfterEachWrite(t *testing.T) {
 			return out, err
 		}
 		for dies := 0; ; dies++ {
-			memory, log := &checkpoint.Memory{}, &effects{}
-			dying := claimed{&dead{Store: memory, after: dies}}
+			memory, log := &checkpoint.Memory{}, &runtest.Effects{}
+			dying := runtest.Claimed{Dead: &runtest.Dead{Store: memory, After: dies}}
 			out, err := wf.Run(t.Context(), nil, insideRuntime(log, dying))
 			if _, err = goOn(out, err, log, dying); err == nil {
 				break
 			}
 			out, err = workflow.Recover(t.Context(), "r1", insideRuntime(log, memory), nil)
 			out, err = goOn(out, err, log, memory)
-			if diff := cmp.Diff(map[string]any{"winner": "fast", "output": int64(3)}, out.Output); err != nil || diff != "" || len(log.lines) != 1 {
-				t.Errorf("after %d writes: %v, %v, output (-want +got)\n%s", dies, err, log.lines, diff)
+			if diff := cmp.Diff(map[string]any{"winner": "fast", "output": int64(3)}, out.Output); err != nil || diff != "" || len(log.Lines) != 1 {
+				t.Errorf("after %d writes: %v, %v, output (-want +got)\n%s", dies, err, log.Lines, diff)
 			}
 		}
 	}
@@ -471,13 +472,13 @@ func TestRaceAfterEachWrite(t *testing.T) {
 func TestRaceClosesPauses(t *testing.T) {
 	for _, mode := range []string{"an answer wins", "a call wins"} {
 		t.Run(mode, func(t *testing.T) {
-			log, store := &effects{}, &checkpoint.Memory{}
+			log, store := &runtest.Effects{}, &checkpoint.Memory{}
 			text := racing
 			if mode == "a call wins" {
 				text = strings.Replace(text, "ask: {uses: human, with: {prompt: c}}", "ask: {uses: set, with: 1}", 1)
 			}
 			rt := insideRuntime(log, store)
-			out, err := load(t, []byte(text)).Run(t.Context(), nil, rt)
+			out, err := runtest.Load(t, []byte(text)).Run(t.Context(), nil, rt)
 			first := map[string]string{}
 			for _, p := range out.Pauses {
 				first[p.Step] = p.Token
@@ -500,8 +501,8 @@ func TestRaceClosesPauses(t *testing.T) {
 				}
 			}
 			out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil)
-			if diff := cmp.Diff(map[string]any{"winner": "fast", "output": int64(3)}, out.Output); err != nil || diff != "" || len(log.lines) != 1 {
-				t.Errorf("%v, %v, output (-want +got)\n%s", err, log.lines, diff)
+			if diff := cmp.Diff(map[string]any{"winner": "fast", "output": int64(3)}, out.Output); err != nil || diff != "" || len(log.Lines) != 1 {
+				t.Errorf("%v, %v, output (-want +got)\n%s", err, log.Lines, diff)
 			}
 		})
 	}
@@ -510,7 +511,7 @@ func TestRaceClosesPauses(t *testing.T) {
 // What stands of a run inside bodies is shared with a run that is forked from it, and is not done again
 // when the recipe has changed elsewhere.
 func TestBodiesThatStand(t *testing.T) {
-	text := head + `steps:
+	text := runtest.Head + `steps:
   rounds: {uses: loop, with: {steps: {a: {uses: test.act, with: {n: "a${{ iteration }}"}}}, max_iterations: 2}}
   both: {uses: fork, foreach: {in: [1, 2], as: k}, with: {branches: {left: {steps: {b: {uses: test.act, with: {n: "b${{ k }}"}}}}}}}
   route: {uses: switch, with: {cases: [{name: only, when: "true", steps: {c: {uses: test.act, with: {n: c}}}}]}}
@@ -528,13 +529,13 @@ func TestBodiesThatStand(t *testing.T) {
 		{"with another recipe", "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			log, store := &effects{}, &checkpoint.Memory{}
+			log, store := &runtest.Effects{}, &checkpoint.Memory{}
 			rt := insideRuntime(log, store)
-			out, err := load(t, []byte(text)).Run(t.Context(), nil, rt)
-			if err != nil || len(log.lines) != 5 {
-				t.Fatal(err, log.lines)
+			out, err := runtest.Load(t, []byte(text)).Run(t.Context(), nil, rt)
+			if err != nil || len(log.Lines) != 5 {
+				t.Fatal(err, log.Lines)
 			}
-			log.lines, rt.NewRunID = nil, nil
+			log.Lines, rt.NewRunID = nil, nil
 			want := append(tt.want, "test.act last")
 			if tt.at != "" {
 				if out, err = workflow.Fork(t.Context(), "r1", tt.at, workflow.Edits{}, rt, nil); err != nil {
@@ -542,15 +543,15 @@ func TestBodiesThatStand(t *testing.T) {
 				}
 				out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil)
 			} else {
-				changed := load(t, []byte(strings.Replace(text, "{n: last}", "{n: other}", 1)))
+				changed := runtest.Load(t, []byte(strings.Replace(text, "{n: last}", "{n: other}", 1)))
 				want = []string{"test.act other"}
 				out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true})
 			}
 			if err != nil || out.Status != workflow.StatusOK {
 				t.Fatal(out.Status, err)
 			}
-			slices.Sort(log.lines)
-			if diff := cmp.Diff(want, log.lines); diff != "" {
+			slices.Sort(log.Lines)
+			if diff := cmp.Diff(want, log.Lines); diff != "" {
 				t.Errorf("effects (-want +got)\n%s", diff)
 			}
 		})
@@ -558,7 +559,7 @@ func TestBodiesThatStand(t *testing.T) {
 }
 
 func TestPlanShowsBodies(t *testing.T) {
-	plan := load(t, []byte(head+`steps:
+	plan := runtest.Load(t, []byte(runtest.Head+`steps:
   a: {uses: set, with: 1}
   l: {uses: loop, with: {steps: {x: {uses: set, with: "${{ steps.a.output }}"}, y: {uses: set, needs: [x], with: 1}}, until: steps.a.output == last, max_iterations: 2}}
   f: {uses: fork, foreach: {in: [1]}, with: {branches: {p: {steps: {s: {uses: switch, with: {cases: [{name: c, when: steps.l.output.last == 1, steps: {q: {uses: set, with: 1}}}], default: {steps: {r: {uses: set, when: "true", with: 1}}}}}}}, none: {steps: {}}}}}
@@ -683,7 +684,7 @@ func TestKindPages(t *testing.T) {
 
 // A loop may stop by what its calls have cost, also after its process died.
 func TestLoopKnowsItsCost(t *testing.T) {
-	wf := load(t, []byte(head+`steps:
+	wf := runtest.Load(t, []byte(runtest.Head+`steps:
   grow:
     uses: loop
     with:
@@ -711,7 +712,7 @@ output: ${{ steps.grow.output.iterations }}
 // What a loop decided by the time it decides again when the run is resumed.
 func TestElapsedIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := load(t, []byte(head+`steps:
+		wf := runtest.Load(t, []byte(runtest.Head+`steps:
   grow:
     uses: loop
     with:

@@ -27,14 +27,6 @@ steps:
 output: ${{ steps.greet.output.text }}, ${{ steps.name.output }}!
 `
 
-// must is for examples only.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // A recipe is read, compiled once and run as often as needed, with whatever Runtime a run is to
 // have.
 func Example() {
@@ -219,4 +211,12 @@ output: ${{ steps.sell.output.text }}
 	// Output:
 	// Three pears are 90 cents. <nil>
 	// the model was told: 90
+}
+
+// must is for examples only.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

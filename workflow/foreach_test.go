@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 )
@@ -19,7 +20,7 @@ func TestForeach(t *testing.T) {
 	type list = []any
 	item := func(status string, key string, v any) map[string]any { return map[string]any{"status": status, key: v} }
 	bad := map[string]any{"category": "tool", "code": "tool.failed", "message": "no 2"}
-	pick := tool("test.pick", func(_ context.Context, args map[string]any) (any, error) {
+	pick := runtest.Tool("test.pick", func(_ context.Context, args map[string]any) (any, error) {
 		if args["n"] == int64(2) {
 			return nil, fmt.Errorf("no %d", args["n"])
 		}
@@ -44,7 +45,7 @@ func TestForeach(t *testing.T) {
 		{"index", `{uses: set, foreach: {in: [a, b]}, with: "${{ [index, item] }}"}`, list{list{int64(0), "a"}, list{int64(1), "b"}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := load(t, []byte(head+"steps:\n  a: "+tt.step+"\noutput: ${{ steps.a.output }}\n")).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{pick}})
+			out, err := runtest.Load(t, []byte(runtest.Head+"steps:\n  a: "+tt.step+"\noutput: ${{ steps.a.output }}\n")).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{pick}})
 			code := ""
 			if e := out.Failure(); e != nil {
 				code = e.Code
@@ -69,14 +70,14 @@ func TestNestedForeachShareTheSlots(t *testing.T) {
 				most = max(most, now)
 				calls += max(0, n)
 			}
-			it := tool("test.it", func(_ context.Context, args map[string]any) (any, error) {
+			it := runtest.Tool("test.it", func(_ context.Context, args map[string]any) (any, error) {
 				count(1)
 				defer count(-1)
 				<-time.After(time.Second)
 				return args["n"], nil
 			})
 			begin := time.Now()
-			out, err := load(t, []byte(head+`steps:
+			out, err := runtest.Load(t, []byte(runtest.Head+`steps:
   a:
     uses: recipe
     foreach: {in: [1, 2, 3], as: i}
@@ -111,10 +112,10 @@ output: ${{ flatten(steps.a.output) }}
 }
 
 func TestForeachOverTheMostItems(t *testing.T) {
-	out, err := load(t, []byte(head+`steps:
+	out, err := runtest.Load(t, []byte(runtest.Head+`steps:
   a: {uses: test.echo, foreach: {in: "${{ 1..10000 }}", max_parallel: 100}, with: {n: "${{ item * 2 }}"}}
 output: ${{ [len(steps.a.output), steps.a.output[9999].n] }}
-`)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo}, Limits: runtime.Limits{MaxParallel: 100}})
+`)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{runtest.Echo}, Limits: runtime.Limits{MaxParallel: 100}})
 	if diff := cmp.Diff([]any{int64(10_000), int64(20_000)}, out.Output); err != nil || diff != "" {
 		t.Errorf("%v; output (-want +got):\n%s", err, diff)
 	}
@@ -123,7 +124,7 @@ output: ${{ [len(steps.a.output), steps.a.output[9999].n] }}
 // With a script by position, models see the calls of a fan-out in the same order however many
 // there are at once.
 func TestModelCallsAreCountedInPlanOrder(t *testing.T) {
-	wf := load(t, []byte(head+`defaults: {model: fast}
+	wf := runtest.Load(t, []byte(runtest.Head+`defaults: {model: fast}
 steps:
   one: {uses: model, with: {prompt: one}}
   each: {uses: model, foreach: {in: [a, b, c, d, e, f, g, h, i, j]}, with: {prompt: "each ${{ item }}"}}

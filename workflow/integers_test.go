@@ -18,6 +18,7 @@ import (
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/sqlite"
 	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -136,7 +137,7 @@ func goEveryWay(t *testing.T, digits string, store checkpoint.Store) {
 		if wrong := otherDigits(string(text), digits); err != nil || wrong != "" {
 			t.Errorf("%s: the outcome has %s, %v", when, wrong, err)
 		}
-		for _, rec := range recordsIn(t.Context(), store, out.RunID) {
+		for _, rec := range runtest.RecordsIn(t.Context(), store, out.RunID) {
 			if wrong := otherDigits(string(rec.Data), digits); wrong != "" {
 				t.Errorf("%s: %s has %s", when, rec.Kind, wrong)
 			}
@@ -146,7 +147,7 @@ func goEveryWay(t *testing.T, digits string, store checkpoint.Store) {
 	if whole, ok := new(big.Int).SetString(digits, 10); ok && whole.IsUint64() {
 		id = whole.Uint64()
 	}
-	wf := load(t, []byte(strings.ReplaceAll(everyWay, "DIGITS", digits)))
+	wf := runtest.Load(t, []byte(strings.ReplaceAll(everyWay, "DIGITS", digits)))
 	out, err := wf.Run(t.Context(), map[string]any{"id": id, "deep": map[string]any{"ids": []any{n}}}, rt)
 	for err == nil && out.Status == workflow.StatusPaused {
 		switch p := out.Pauses[0]; p.Step {
@@ -154,9 +155,9 @@ func goEveryWay(t *testing.T, digits string, store checkpoint.Store) {
 			if show, _ := value.JSON(p.Show); string(show) != `{"id":`+digits+`}` {
 				t.Errorf("the pause shows %s", show)
 			}
-			out, err = workflow.Resume(t.Context(), p.Token, approval(map[string]any{"id": n}), rt, nil)
+			out, err = workflow.Resume(t.Context(), p.Token, runtest.Approval(map[string]any{"id": n}), rt, nil)
 		case "approve":
-			out, err = workflow.Resume(t.Context(), p.Token, approval(map[string]any{"arguments": map[string]any{"id": n}}), rt, nil)
+			out, err = workflow.Resume(t.Context(), p.Token, runtest.Approval(map[string]any{"arguments": map[string]any{"id": n}}), rt, nil)
 		default:
 			out, err = workflow.Send(t.Context(), "r1", "mail", map[string]any{"id": n}, rt, nil)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -244,7 +245,7 @@ func (p *journalPlayer) toldOutcome(t *testing.T, out *workflow.Outcome) (told [
 func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	t.Helper()
 	rt := &runtime.Runtime{
-		Store: p.stored(), By: p.leg.By, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: p.newRunID,
+		Store: p.stored(), By: p.leg.By, Resume: resume.PassThrough{}, Reporter: &runtest.Quiet{}, NewRunID: p.newRunID,
 		Limits:    runtime.Limits{MaxParallel: max(1, p.leg.Parallel)},
 		Secrets:   runtime.SecretMap{"KEY": "s3cr3t-value"},
 		Prices:    map[string]runtime.Price{"m": {Input: 1_000_000, Output: 1_000_000}},
@@ -258,7 +259,7 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx." + name, Effect: effect}, p})
 	}
 	if p.leg.Denies != nil {
-		rt.Plugins = (&gatekeeper{denies: p.leg.Denies}).plugin()
+		rt.Plugins = (&runtest.Gatekeeper{Denies: p.leg.Denies}).Plugin()
 	}
 	if said, ok := p.leg.Says["fx.remote"]; ok { // only where a leg says so: each execution records it
 		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx.remote", Effect: said, Changes: true}, p})
@@ -268,7 +269,7 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	}
 	rt.Files = builtin.Files(builtin.FileOptions{Base: filepath.Join(p.dir, cmp.Or(p.leg.Files, "files"))})
 	if p.rich {
-		rt.Origin, rt.Trace = map[string]string{"folder": "/home/ada"}, []trace.Sink{spans{&p.legs}}
+		rt.Origin, rt.Trace = map[string]string{"folder": "/home/ada"}, []trace.Sink{runtest.Spans{Legs: &p.legs}}
 	}
 	slices.SortFunc(rt.Tools, func(a, b runtime.Tool) int { return strings.Compare(a.Spec().Name, b.Spec().Name) })
 	file := filepath.Join(p.dir, "script.yaml")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -17,7 +18,7 @@ import (
 // Every way for a step to fail, with the error of the run when nothing handles it, and with what
 // the other values of on_error make of it.
 func TestOnError(t *testing.T) {
-	explode := tool("test.panic", func(context.Context, map[string]any) (any, error) { panic("boom") })
+	explode := runtest.Tool("test.panic", func(context.Context, map[string]any) (any, error) { panic("boom") })
 	for _, tt := range []struct {
 		name     string
 		step     string // keys of step a
@@ -54,13 +55,13 @@ func TestOnError(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, onError := range []string{"fail", "continue", "{set: {instead: true}}", `{set: "${{ steps.ok.output.x }}"}`} {
 				synctest.Test(t, func(t *testing.T) {
-					text := head + "steps:\n  ok: {uses: set, with: 1}\n" +
+					text := runtest.Head + "steps:\n  ok: {uses: set, with: 1}\n" +
 						fmt.Sprintf("  a: {needs: [ok], on_error: %s, %s}\n", onError, tt.step) + `
   after: {uses: set, needs: [a], with: 1}
   always: {uses: set, needs: [a], trigger: all_done, with: "${{ [steps.a.status, steps.a.output, steps.a.error] }}"}
 output: ${{ steps.always.output }}
 `
-					out, err := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo, broken, hang, explode}})
+					out, err := runtest.Load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{runtest.Echo, runtest.Broken, runtest.Hang, explode}})
 					got := out.Artefact["always"].([]any)
 					switch onError {
 					case "fail", `{set: "${{ steps.ok.output.x }}"}`: // the replacement fails itself
@@ -116,7 +117,7 @@ func TestAllDoneInsideABodyThatFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				out, err := load(t, []byte(head+`steps:
+				out, err := runtest.Load(t, []byte(runtest.Head+`steps:
   a:
     uses: recipe
     foreach: {in: [1, 2], as: i, max_parallel: 1}
@@ -127,7 +128,7 @@ func TestAllDoneInsideABodyThatFails(t *testing.T) {
         z: {uses: set, with: 1}
         tidy: `+tt.tidy+`
   b: {uses: set, with: 1}
-`)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo, broken}})
+`)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{runtest.Echo, runtest.Broken}})
 				if err == nil || err.Error() != `step "a[0]/x": first` || out.Failure().Step != "a[0]/x" {
 					t.Errorf("got %v", err)
 				}

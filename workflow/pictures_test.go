@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/files"
 	"github.com/braise-run/braise/checkpoint/sqlite"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
@@ -71,7 +72,7 @@ func picture(data string) map[string]any {
 	return map[string]any{"type": "image", "mimeType": "image/png", "data": base64.StdEncoding.EncodeToString([]byte(data))}
 }
 
-const shoots = head + `agents: {a: {model: m, tools: [t.shot, human.ask]}}
+const shoots = runtest.Head + `agents: {a: {model: m, tools: [t.shot, human.ask]}}
 steps:
   look: {uses: agent, with: {agent: a, prompt: Look.}}
 output: ${{ steps.look.output.text }}
@@ -116,7 +117,7 @@ func TestPicturesOfTools(t *testing.T) {
 				if stored {
 					rt.Store = new(checkpoint.Memory)
 				}
-				out, err := load(t, []byte(shoots)).Run(t.Context(), nil, rt)
+				out, err := runtest.Load(t, []byte(shoots)).Run(t.Context(), nil, rt)
 				if err != nil || out.Output != "Nice." {
 					t.Fatalf("%v, %v", out.Output, err)
 				}
@@ -154,7 +155,7 @@ func TestPicturesOfToolsAfterAPause(t *testing.T) {
 		t.Cleanup(func() { store.Close() })
 		return store
 	}
-	wf := load(t, []byte(shoots))
+	wf := runtest.Load(t, []byte(shoots))
 	begin := func(store checkpoint.Store, answers ...*runtime.Response) (*painter, *runtime.Runtime) {
 		m := &painter{takes: []string{"files"}, answers: answers}
 		return m, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{shooter(picture(data))}, Store: store,
@@ -212,7 +213,7 @@ func TestPicturesOfToolsThatAreGone(t *testing.T) {
 	m := &painter{takes: []string{"files"}, answers: []*runtime.Response{callsTool("t.shot", `{}`), callsTool("human.ask", `{"question":"Good?"}`)}}
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{shooter(picture(data))}, Store: store,
 		Resume: resume.PassThrough{}}
-	wf := load(t, []byte(shoots))
+	wf := runtest.Load(t, []byte(shoots))
 	out, err := wf.Run(t.Context(), nil, rt)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -61,7 +62,7 @@ func TestSecretsGoBeforeTextIsCut(t *testing.T) {
 					}
 					rt.Models = map[string]runtime.Model{"m": model}
 					answer = strings.Repeat("x ", pad/2) + secret
-					wf := load(t, []byte(head+"inputs: {url: string, before: string, after: string}\nrequires: {secrets: [KEY]}\nsteps:\n  a: "+step+"\n"))
+					wf := runtest.Load(t, []byte(runtest.Head+"inputs: {url: string, before: string, after: string}\nrequires: {secrets: [KEY]}\nsteps:\n  a: "+step+"\n"))
 					in := map[string]any{"url": server.URL, "before": strings.Repeat("x ", pad/2), "after": strings.Repeat(" y", pad/2)}
 					out, _ := wf.Run(t.Context(), in, rt)
 					if out.Status != workflow.StatusError {
@@ -74,7 +75,7 @@ func TestSecretsGoBeforeTextIsCut(t *testing.T) {
 					if part := leak(string(text), secret); part != "" {
 						t.Errorf("%q in the outcome: %v", part, out.Err)
 					}
-					if part := leak(journalOf(t, rt.Store, out.RunID), secret); part != "" {
+					if part := leak(runtest.JournalOf(t, rt.Store, out.RunID), secret); part != "" {
 						t.Errorf("%q in the journal", part)
 					}
 				})

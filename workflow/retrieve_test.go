@@ -13,22 +13,16 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
-// shelf is a retriever of a function.
-type shelf func(ctx context.Context, query string, topK int) ([]runtime.Document, error)
-
-func (s shelf) Retrieve(ctx context.Context, query string, topK int) ([]runtime.Document, error) {
-	return s(ctx, query, topK)
-}
-
 // A retrieve step asks the retriever of the Runtime.
 func ExampleWorkflow_Run_retrieve() {
-	rt := &runtime.Runtime{Retriever: shelf(func(_ context.Context, query string, topK int) ([]runtime.Document, error) {
+	rt := &runtime.Runtime{Retriever: runtest.Shelf(func(_ context.Context, query string, topK int) ([]runtime.Document, error) {
 		return []runtime.Document{{ID: "faq#1", Text: "Refunds take five days.", Source: "faq.md", Score: 1.5}}, nil
 	})}
 	r := must(recipe.Parse("answer.yaml", []byte(`apiVersion: braise/v1
@@ -43,20 +37,20 @@ output: ${{ steps.docs.output.documents[0].text }}
 	// Output: Refunds take five days. <nil>
 }
 
-const asks = head + `inputs: {q: {}}
+const asks = runtest.Head + `inputs: {q: {}}
 steps:
   docs: {uses: retrieve, with: {query: "${{ inputs.q }}", top_k: 2}%s}
 output: ${{ steps.docs.output }}
 `
 
 func TestRetrieve(t *testing.T) {
-	many := shelf(func(_ context.Context, query string, topK int) ([]runtime.Document, error) {
+	many := runtest.Shelf(func(_ context.Context, query string, topK int) ([]runtime.Document, error) {
 		return []runtime.Document{
 			{ID: "a", Text: query, Score: float64(topK), Source: "a.md", Metadata: map[string]any{"line": 7, "tags": []string{"x"}}},
 			{ID: "b"}, {ID: "c"},
 		}, nil
 	})
-	returns := func(found []runtime.Document, err error) shelf {
+	returns := func(found []runtime.Document, err error) runtest.Shelf {
 		return func(context.Context, string, int) ([]runtime.Document, error) { return found, err }
 	}
 	whole := map[string]any{"documents": []any{
@@ -84,7 +78,7 @@ func TestRetrieve(t *testing.T) {
 			category: "limit", code: "shelf.full", message: "full"},
 		{name: "no JSON", q: "why?", from: returns([]runtime.Document{{ID: "a", Score: math.NaN()}}, nil),
 			category: "retriever", code: "retriever.failed", message: "the retriever returned what is not JSON: /documents/0/score: NaN is not a JSON number"},
-		{name: "it panics", q: "why?", from: shelf(func(context.Context, string, int) ([]runtime.Document, error) { panic("ouch") }),
+		{name: "it panics", q: "why?", from: runtest.Shelf(func(context.Context, string, int) ([]runtime.Document, error) { panic("ouch") }),
 			category: "retriever", code: "step.panic", message: "panic in the retriever: ouch"},
 		{name: "it is not there", q: "why?", category: "config", code: "retriever.missing", message: "recipe.yaml:5:16: there is no retriever"},
 		{name: "its output does not match", q: "why?", from: many, more: ", output: {schema: {properties: {documents: {maxItems: 1}}}}", category: "config", code: "output.invalid"},
@@ -93,7 +87,7 @@ func TestRetrieve(t *testing.T) {
 		{name: "too large", q: "why?", from: many, limit: 40, category: "limit", code: "output.tooLarge"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			wf := load(t, fmt.Appendf(nil, asks, tt.more))
+			wf := runtest.Load(t, fmt.Appendf(nil, asks, tt.more))
 			rt := &runtime.Runtime{Limits: runtime.Limits{MaxOutputBytes: tt.limit}}
 			if tt.from != nil {
 				rt.Retriever = tt.from
@@ -114,14 +108,14 @@ func TestRetrieve(t *testing.T) {
 }
 
 // lacking is a retriever that needs what is not there.
-type lacking struct{ shelf }
+type lacking struct{ runtest.Shelf }
 
 func (lacking) Metadata() runtime.Metadata {
 	return runtime.Metadata{Requires: []runtime.Requirement{{Kind: runtime.RequireModel, Name: "embed"}}}
 }
 
 func TestRetrieverThatIsNotReady(t *testing.T) {
-	wf := load(t, fmt.Appendf(nil, asks, ""))
+	wf := runtest.Load(t, fmt.Appendf(nil, asks, ""))
 	list, err := wf.Check(t.Context(), nil)
 	want := diagnostics.List{{Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingRetriever,
 		Message: `there is no retriever; step "docs" needs it`, Position: diagnostics.Position{File: "recipe.yaml", Line: 5, Column: 16}, Step: "docs"}}
@@ -135,15 +129,15 @@ func TestRetrieverThatIsNotReady(t *testing.T) {
 }
 
 func TestRetrieverSecretsStayOut(t *testing.T) {
-	wf := load(t, []byte(head+`steps:
+	wf := runtest.Load(t, []byte(runtest.Head+`steps:
   a: {uses: test.echo, with: {key: "${{ secrets.TOKEN }}"}}
   docs: {uses: retrieve, needs: [a], with: {query: x}}
   bad: {uses: retrieve, needs: [docs], on_error: continue, with: {query: y}}
 output: ${{ [steps.docs.output.documents[0].text, steps.docs.output.documents[0].metadata.key, steps.bad.error.message] }}
 `))
 	const secret = "open sesame"
-	rt := &runtime.Runtime{Tools: []runtime.Tool{echo}, Secrets: runtime.SecretMap{"TOKEN": secret},
-		Retriever: shelf(func(_ context.Context, query string, _ int) ([]runtime.Document, error) {
+	rt := &runtime.Runtime{Tools: []runtime.Tool{runtest.Echo}, Secrets: runtime.SecretMap{"TOKEN": secret},
+		Retriever: runtest.Shelf(func(_ context.Context, query string, _ int) ([]runtime.Document, error) {
 			if query == "y" {
 				return nil, errors.New("not " + secret)
 			}
@@ -156,7 +150,7 @@ output: ${{ [steps.docs.output.documents[0].text, steps.docs.output.documents[0]
 }
 
 // impatient is a retriever that asks for two attempts.
-type impatient struct{ shelf }
+type impatient struct{ runtest.Shelf }
 
 func (impatient) Metadata() runtime.Metadata {
 	return runtime.Metadata{Retry: &retry.Metadata{Policy: retry.Policy{MaxAttempts: 2, Backoff: time.Second, Jitter: retry.NoJitter}}}
@@ -167,13 +161,13 @@ func (impatient) Metadata() runtime.Metadata {
 func TestRetrieverIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		flaky := shelf(func(context.Context, string, int) ([]runtime.Document, error) {
+		flaky := runtest.Shelf(func(context.Context, string, int) ([]runtime.Document, error) {
 			if calls++; calls == 1 {
 				return nil, &retry.Failure{Reason: retry.Network, Err: errors.New("gone")}
 			}
 			return nil, nil
 		})
-		out, err := load(t, fmt.Appendf(nil, asks, "")).Run(t.Context(), map[string]any{"q": "x"}, &runtime.Runtime{Retriever: impatient{flaky}})
+		out, err := runtest.Load(t, fmt.Appendf(nil, asks, "")).Run(t.Context(), map[string]any{"q": "x"}, &runtime.Runtime{Retriever: impatient{flaky}})
 		var got []string
 		for _, e := range out.Trace {
 			if e.Step == "docs" {
@@ -194,11 +188,11 @@ func TestRetrieverIsAskedAgain(t *testing.T) {
 // What was found is in the journal: a run that goes on does not look again.
 func TestRetrievedIsInTheJournal(t *testing.T) {
 	calls := 0
-	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Retriever: shelf(func(context.Context, string, int) ([]runtime.Document, error) {
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Retriever: runtest.Shelf(func(context.Context, string, int) ([]runtime.Document, error) {
 		calls++
 		return []runtime.Document{{ID: fmt.Sprint("call ", calls)}}, nil
 	})}
-	wf := load(t, []byte(head+`steps:
+	wf := runtest.Load(t, []byte(runtest.Head+`steps:
   docs: {uses: retrieve, with: {query: x}}
   ok: {uses: human, needs: [docs], with: {prompt: "?"}}
 output: ${{ steps.docs.output.documents[0].id }}

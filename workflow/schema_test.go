@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -32,7 +33,7 @@ func TestOutcomeSchemaTakesOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	panics := tool("test.panic", func(context.Context, map[string]any) (any, error) { panic("out of order") })
+	panics := runtest.Tool("test.panic", func(context.Context, map[string]any) (any, error) { panic("out of order") })
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
@@ -58,7 +59,7 @@ func TestOutcomeSchemaTakesOutcomes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, _ := wf.Run(tt.ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{echo, panics}, Reporter: &quiet{}})
+			out, _ := wf.Run(tt.ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{runtest.Echo, panics}, Reporter: &runtest.Quiet{}})
 			if out.Status != tt.want {
 				t.Fatalf("the run ended %s: %v", out.Status, out.Err)
 			}

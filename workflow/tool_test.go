@@ -11,30 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
 )
 
-const called = `apiVersion: braise/v1
-name: refund
-description: Refunds an order.
-inputs: {order: {type: string}, cents: {type: integer, default: 100}}
-steps:
-  ask: {uses: human, with: {prompt: "Refund ${{ inputs.order }}?"}}
-  pay: {uses: test.pay, needs: [ask], when: 'steps.ask.output.decision == "approve"', with: {cents: "${{ inputs.cents }}"}}
-output: {decision: "${{ steps.ask.output.decision }}", paid: "${{ steps.pay.output }}"}
-`
-
 func TestToolSpec(t *testing.T) {
-	spec := load(t, []byte(called)).Tool(nil).Spec()
+	spec := runtest.Load(t, []byte(runtest.Called)).Tool(nil).Spec()
 	want := runtime.ToolSpec{Name: "recipe.refund", Description: "Refunds an order.", Parameters: json.RawMessage(
 		`{"additionalProperties":false,"properties":{"cents":{"type":"integer"},"order":{"type":"string"}},"required":["order"],"type":"object"}`)}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if effect := load(t, []byte(called)).Tool(&runtime.Runtime{Store: new(checkpoint.Memory)}).Spec().Effect; effect != runtime.Idempotent {
+	if effect := runtest.Load(t, []byte(runtest.Called)).Tool(&runtime.Runtime{Store: new(checkpoint.Memory)}).Spec().Effect; effect != runtime.Idempotent {
 		t.Errorf("with a store the effect is %q", effect)
 	}
 }
@@ -59,8 +50,8 @@ func TestRecipeAsTool(t *testing.T) {
 				return &runtime.Response{ToolCalls: []runtime.ToolCall{{Name: "recipe.refund", Arguments: json.RawMessage(`{"order":"A7"}`)}}}, nil
 			}}
 			outer := &runtime.Runtime{Store: tt.store, Resume: resume.PassThrough{}, Models: map[string]runtime.Model{"m": m},
-				Tools: []runtime.Tool{load(t, []byte(called)).Tool(inner)}}
-			out, err := load(t, []byte(head+caller)).Run(t.Context(), nil, outer)
+				Tools: []runtime.Tool{runtest.Load(t, []byte(runtest.Called)).Tool(inner)}}
+			out, err := runtest.Load(t, []byte(runtest.Head+caller)).Run(t.Context(), nil, outer)
 			if err != nil || out.Status != workflow.StatusPaused || out.Pauses[0].Prompt != "Refund A7?" {
 				t.Fatalf("%s: %v %+v", tt.name, err, out.Pauses)
 			}
@@ -80,9 +71,9 @@ func TestRecipeAsTool(t *testing.T) {
 
 // A call that is made again resumes the run that it began, and does nothing twice.
 func TestRecipeAsToolAgain(t *testing.T) {
-	const text = head + "steps:\n  pay: {uses: test.pay}\noutput: ${{ steps.pay.output }}\n"
+	const text = runtest.Head + "steps:\n  pay: {uses: test.pay}\noutput: ${{ steps.pay.output }}\n"
 	pay := runtimetest.NewTool("test.pay", func(context.Context, json.RawMessage) (any, error) { return "paid", nil })
-	tool := load(t, []byte(text)).Tool(&runtime.Runtime{Store: new(checkpoint.Memory), Tools: []runtime.Tool{pay}})
+	tool := runtest.Load(t, []byte(text)).Tool(&runtime.Runtime{Store: new(checkpoint.Memory), Tools: []runtime.Tool{pay}})
 	ctx := resume.WithIdempotencyKey(t.Context(), resume.Key("run", 1, "a", 1, ""))
 	for range 3 {
 		got, err := tool.Call(ctx, json.RawMessage("{}"))
@@ -99,7 +90,7 @@ func TestRecipeAsToolAgain(t *testing.T) {
 func TestRecipeAsToolWaitsForItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(checkpoint.Memory)
-		tool := load(t, []byte(head+"steps:\n  ask: {uses: human, with: {prompt: Now}}\noutput: ${{ steps.ask.output.decision }}\n")).
+		tool := runtest.Load(t, []byte(runtest.Head+"steps:\n  ask: {uses: human, with: {prompt: Now}}\noutput: ${{ steps.ask.output.decision }}\n")).
 			Tool(&runtime.Runtime{Store: store})
 		call := &resume.CallContext{Context: t.Context(), RunID: "run", Generation: 1, Path: "a", Ordinal: 1}
 		id := "call-" + resume.IdempotencyKey(call)[:32]
@@ -124,7 +115,7 @@ func TestRecipeAsToolWaitsForItsRun(t *testing.T) {
 
 func TestRecipeAsToolFails(t *testing.T) {
 	bad := runtimetest.NewTool("test.pay", func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("no money") })
-	tool := load(t, []byte(head+"steps:\n  pay: {uses: test.pay}\n")).Tool(&runtime.Runtime{Tools: []runtime.Tool{bad}})
+	tool := runtest.Load(t, []byte(runtest.Head+"steps:\n  pay: {uses: test.pay}\n")).Tool(&runtime.Runtime{Tools: []runtime.Tool{bad}})
 	_, err := tool.Call(t.Context(), json.RawMessage("{}"))
 	var e *runtime.Error
 	if !errors.As(err, &e) || e.Category != runtime.CategoryTool || e.Code != "tool.failed" {
@@ -136,7 +127,7 @@ func TestRecipeAsToolFails(t *testing.T) {
 
 	// One that calls itself ends.
 	rt := &runtime.Runtime{}
-	self := load(t, []byte("apiVersion: braise/v1\nname: self\nsteps:\n  a: {uses: recipe.self}\n"))
+	self := runtest.Load(t, []byte("apiVersion: braise/v1\nname: self\nsteps:\n  a: {uses: recipe.self}\n"))
 	rt.Tools = []runtime.Tool{self.Tool(rt)}
 	if out, _ := self.Run(t.Context(), nil, rt); out.Failure() == nil || out.Failure().Code != "recipe.depth" {
 		t.Errorf("got %v", out.Err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/braise-run/braise/internal/runtest"
 	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -147,11 +148,11 @@ func checkTrigger(t *testing.T, a, b need, trigger string, s shape, work string,
 		steps += "boom: {uses: fail, priority: 7, trigger: all_done}\n"
 	}
 	steps += strings.ReplaceAll(fmt.Sprintf("ID: {needs: [a, b], trigger: %s, when: %t, %s}\n", trigger, when, s.works(work)), "ID", "t")
-	text, prefix := head+"steps:\n  "+strings.ReplaceAll(steps, "\n", "\n  "), ""
+	text, prefix := runtest.Head+"steps:\n  "+strings.ReplaceAll(steps, "\n", "\n  "), ""
 	if inBody {
-		text, prefix = head+"steps:\n  body:\n    uses: recipe\n    with:\n      steps:\n        "+strings.ReplaceAll(steps, "\n", "\n        "), "body/"
+		text, prefix = runtest.Head+"steps:\n  body:\n    uses: recipe\n    with:\n      steps:\n        "+strings.ReplaceAll(steps, "\n", "\n        "), "body/"
 	}
-	out, _ := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo}})
+	out, _ := runtest.Load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{runtest.Echo}})
 	got := ends(out)
 	wants := map[string]string{"a": a.end, "b": b.end, "t": wantEnd(a, b, trigger, when)}
 	for id, want := range wants {
