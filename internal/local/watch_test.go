@@ -41,7 +41,7 @@ func TestSignalsWake(t *testing.T) {
 				m := &checkpoint.Memory{}
 				store := tt.store(m)
 				var leases []checkpoint.Lease
-				for i := range tt.runs {
+				for i := range tt.runs + 1 { // the last one is none of those that tt is about
 					run := checkpoint.Run{ID: fmt.Sprint("run-", i), Digest: "d", StartedAt: time.Now()}
 					l, err := m.Create(t.Context(), run, "me", time.Hour)
 					if err != nil {
@@ -56,8 +56,19 @@ func TestSignalsWake(t *testing.T) {
 					}
 				}
 				signal(1, "early")
+				rec := checkpoint.Record{At: time.Now(), Kind: "note", Data: []byte("{}")}
+				write := func(l checkpoint.Lease, after int64) {
+					if err := m.Append(t.Context(), l, after, rec); err != nil {
+						t.Fatal(err)
+					}
+				}
+				another := leases[tt.runs]
+				leases = leases[:tt.runs]
+				ends := []func(){subscribe(store, another.RunID, make(chan struct{}, 1))}
+				time.Sleep(2 * LookEvery)
+				write(another, 1)
+				synctest.Wait() // it was looked for: the next look comes when time goes on, and is for all that follows
 				wakes := make([]chan struct{}, tt.runs)
-				var ends []func()
 				for i, l := range leases {
 					wakes[i] = make(chan struct{}, 1)
 					ends = append(ends, subscribe(store, l.RunID, wakes[i]))
@@ -82,11 +93,10 @@ func TestSignalsWake(t *testing.T) {
 				if err := m.EndSignals(t.Context(), leases[1], "early"); err != nil {
 					t.Fatal(err)
 				}
-				rec := checkpoint.Record{At: time.Now(), Kind: "note", Data: []byte("{}")}
+				write(another, 2)
+				synctest.Wait()
 				for _, l := range leases {
-					if err := m.Append(t.Context(), l, 1, rec); err != nil {
-						t.Fatal(err)
-					}
+					write(l, 1)
 				}
 				woken("all write", tt.writes)
 				signal(3, "late")
