@@ -42,21 +42,100 @@ func (f *frame) summarise(req *runtime.Request, refused bool) bool {
 		f.emit(trace.ModelEnd, "error", codeTooLong)
 	}
 	replaced := f.viewOf(from)
-	f.want(f.summaryJob(name, req, replaced), func(r Reply) {
-		resp, err := f.summary(name, r)
-		if err != nil {
-			f.unheard(err, false)
-			return
-		}
-		f.record(Event{Kind: Compacted, Usage: used(&resp), More: &More{Summary: valid(resp.Text), From: from}})
-		f.seen, f.due = nil, true
-		f.emit(trace.Compact, "messages", from, "model", name, "usage", UsageData(resp.Usage.Clamped()))
+	f.askSummary(name, req, replaced, func(err error) { f.unheard(err, false) }, func(resp *runtime.Response) {
+		f.due = true
+		f.compacted(Event{Usage: used(resp), More: &More{Summary: valid(resp.Text), From: from}},
+			"messages", from, "model", name, "usage", UsageData(resp.Usage.Clamped()))
 	})
 	return true
 }
 
-// summaryJob asks a model for a summary of messages. req is the request that the agent would make.
-func (f *frame) summaryJob(model string, req *runtime.Request, messages []runtime.Message) *Job {
+// compact archives a summary of the conversation, then notes the archive's name: from there on the
+// model sees the summary in place of what it stands for. What goes wrong leaves things as they were.
+func (f *frame) compact() {
+	p, s := f.loop.Compaction, f.state()
+	if p == nil || p.Due == nil || s.From == len(s.Messages) {
+		return
+	}
+	due, err := f.ask("the policy of compaction", func(p2 agentloop.Progress) (bool, error) { return p.Due(p2), nil })
+	if err != nil {
+		f.finish(fail(runtime.CategoryConfig, "agent.compaction", err))
+		return
+	}
+	if !due {
+		return
+	}
+	name := cmp.Or(p.Model, f.loop.Model)
+	_, there := f.execution.offer.Models[name]
+	switch {
+	case !f.execution.offer.Archive:
+		f.keepWhole(errors.New("there is no archive"))
+		return
+	case !there:
+		f.keepWhole(NoModel(name, ""))
+		return
+	}
+	req := f.request()
+	f.askSummary(name, req, slices.Clone(req.Messages), f.keepWhole, f.archive)
+}
+
+// keepWhole leaves the conversation as it was.
+func (f *frame) keepWhole(err error) {
+	if f.execution.cut != nil {
+		f.finish(err)
+		return
+	}
+	f.warn(diagnostics.CodeCompactFailed, "the conversation of agent %q was not compacted: %v", f.loop.Name, err)
+}
+
+// archive keeps a summary, then notes where.
+func (f *frame) archive(summary *runtime.Response) {
+	name := fmt.Sprintf("%s/%s-%d", f.execution.terms.RunID, f.path, f.state().Archives+1)
+	f.want(&Job{Op: PutArchive, Name: name, Text: summary.Text}, func(r Reply) {
+		if r.Err != nil {
+			f.keepWhole(r.Err)
+			return
+		}
+		f.archived = summaryOf(summary.Text)
+		f.compacted(Event{Text: name, Usage: used(summary)}, "archive", name)
+	})
+}
+
+// fetch gets the text behind the marker in the history.
+func (f *frame) fetch() {
+	name := f.state().Archive
+	if name == "" {
+		return
+	}
+	take := func(r Reply) {
+		switch f.archived = summaryOf(r.Text); {
+		case r.Err != nil:
+			f.finish(r.Err)
+		case !r.Found:
+			f.archived = fmt.Sprintf("[The archive %q, with the summary of the conversation so far, is missing.]", name)
+			f.warn(diagnostics.CodeNoArchive,
+				"archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
+		}
+	}
+	if !f.execution.offer.Archive {
+		take(Reply{})
+		return
+	}
+	f.want(&Job{Op: GetArchive, Name: name}, take)
+}
+
+// compacted records that a summary stands for messages from here on; data is for the trace.
+func (f *frame) compacted(e Event, data ...any) {
+	e.Kind = Compacted
+	f.record(e)
+	f.seen = nil
+	f.emit(trace.Compact, data...)
+}
+
+// askSummary asks a model for a summary of messages. req is the request that the agent would make. What comes of it is
+// passed to one of two functions: failed or then.
+func (f *frame) askSummary(model string, req *runtime.Request, messages []runtime.Message,
+	failed func(error), then func(*runtime.Response)) {
 	p, ask := f.loop.Compaction, *req
 	most := cmp.Or(p.MaxResult, 1024)
 	for i, m := range messages {
@@ -70,7 +149,13 @@ func (f *frame) summaryJob(model string, req *runtime.Request, messages []runtim
 	}
 	ask.Model, ask.Tools, ask.Schema = model, nil, nil
 	ask.Messages = append(messages, runtime.Message{Role: runtime.User, Text: cmp.Or(p.Prompt, summaryPrompt)})
-	return &Job{Op: AskSummary, Name: model, Request: &ask, Replies: f.state().replies()}
+	f.want(&Job{Op: AskSummary, Name: model, Request: &ask, Replies: f.state().replies()}, func(r Reply) {
+		if resp, err := f.summary(model, r); err != nil {
+			failed(err)
+		} else {
+			then(&resp)
+		}
+	})
 }
 
 // summary is what a model answered that was asked for one.

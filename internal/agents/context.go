@@ -1,15 +1,12 @@
 package agents
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
@@ -176,86 +173,4 @@ func (f *frame) note(notes []runtime.Note) bool {
 	f.record(Event{Kind: Steered, More: &More{Notes: fresh}})
 	f.emit(trace.Steer, "messages", len(fresh))
 	return true
-}
-
-// compact archives a summary of the conversation, then notes the archive's name: from there on the
-// model sees the summary in place of what it stands for. What goes wrong leaves things as they were.
-func (f *frame) compact() {
-	p, s := f.loop.Compaction, f.state()
-	if p == nil || p.Due == nil || s.From == len(s.Messages) {
-		return
-	}
-	due, err := f.ask("the policy of compaction", func(p2 agentloop.Progress) (bool, error) { return p.Due(p2), nil })
-	if err != nil {
-		f.finish(fail(runtime.CategoryConfig, "agent.compaction", err))
-		return
-	}
-	if !due {
-		return
-	}
-	name := cmp.Or(p.Model, f.loop.Model)
-	_, there := f.execution.offer.Models[name]
-	switch {
-	case !f.execution.offer.Archive:
-		f.keepWhole(errors.New("there is no archive"))
-		return
-	case !there:
-		f.keepWhole(fmt.Errorf("no model named %q is configured", name))
-		return
-	}
-	req := f.request()
-	f.want(f.summaryJob(name, req, slices.Clone(req.Messages)), func(r Reply) {
-		resp, err := f.summary(name, r)
-		if err != nil {
-			f.keepWhole(err)
-			return
-		}
-		f.archive(&resp)
-	})
-}
-
-// keepWhole leaves the conversation as it was.
-func (f *frame) keepWhole(err error) {
-	if f.execution.cut != nil {
-		f.finish(err)
-		return
-	}
-	f.warn(diagnostics.CodeCompactFailed, "the conversation of agent %q was not compacted: %v", f.loop.Name, err)
-}
-
-// archive keeps a summary, then notes where.
-func (f *frame) archive(summary *runtime.Response) {
-	name := fmt.Sprintf("%s/%s-%d", f.execution.terms.RunID, f.path, f.state().Archives+1)
-	f.want(&Job{Op: PutArchive, Name: name, Text: summary.Text}, func(r Reply) {
-		if r.Err != nil {
-			f.keepWhole(r.Err)
-			return
-		}
-		f.record(Event{Kind: Compacted, Text: name, Usage: used(summary)})
-		f.archived, f.seen = summaryOf(summary.Text), nil
-		f.emit(trace.Compact, "archive", name)
-	})
-}
-
-// fetch gets the text behind the marker in the history.
-func (f *frame) fetch() {
-	name := f.state().Archive
-	if name == "" {
-		return
-	}
-	take := func(r Reply) {
-		switch f.archived = summaryOf(r.Text); {
-		case r.Err != nil:
-			f.finish(r.Err)
-		case !r.Found:
-			f.archived = fmt.Sprintf("[The archive %q, with the summary of the conversation so far, is missing.]", name)
-			f.warn(diagnostics.CodeNoArchive,
-				"archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
-		}
-	}
-	if !f.execution.offer.Archive {
-		take(Reply{})
-		return
-	}
-	f.want(&Job{Op: GetArchive, Name: name}, take)
 }
