@@ -58,7 +58,7 @@ var plannedLines = map[string]int{
 	"history":                   1530,
 	"host":                      3735,
 	"internal/call":             1750,
-	"internal/agents":           3592,
+	"internal/agents":           3600,
 	"internal/endpoint":         892,
 	"internal/engine":           5735,
 	"internal/execution":        1625,
