@@ -11,7 +11,7 @@ import (
 
 // maxRunMethods is how many methods internal/engine.Run may have, tests aside. A rule belongs to the part whose data it
 // reads; Run joins the parts.
-const maxRunMethods = 128
+const maxRunMethods = 103
 
 // runParts are the parts of a run in internal/engine, and the files that may name the fields of each. The first is where
 // the part stands. docs/design.md, section "The parts of a run", says what they own.
@@ -31,7 +31,8 @@ var runParts = map[string]string{
 	"people":   "run calls job undo",
 	"tools":    "tools agent run",
 	"Answers":  "answers restart",
-	"waits":    "pauses agent answers apply batches batchsend files job replay restart result start undo",
+	"waits": "pauses agent answers apply batches batchsend calls files job next replay restart result start " +
+		"step undo",
 	"calls": "calls agent batches batchsend channel drain files hold legal next pauses replay restart " +
 		"run start",
 	"agent":   "agent apply batches grants indeterminate job",
@@ -45,8 +46,9 @@ var runParts = map[string]string{
 	"generations": "run agent apply channel grants indeterminate job pauses replay restart share start undo",
 }
 
-// runCallers are the types of internal/engine whose methods may take a *Run: whom a call is made for, see its caller.
-var runCallers = []string{"agent", "step", "undoing"}
+// runCallers are the types of internal/engine whose methods may take a *Run: a call, whom it is made for, see its
+// caller, and the batches in which calls wait.
+var runCallers = []string{"agent", "batches", "pending", "step", "undoing"}
 
 // The parts of a run do not know the run, and what they own is named in few files.
 func TestPartsOfARun(t *testing.T) {

@@ -183,7 +183,7 @@ func (a *agent) begin(r *Run) {
 	}
 	if err != nil {
 		a.call = nil
-		r.fail(p, nil, err)
+		p.fail(r, nil, err)
 		return
 	}
 	if r.ending.cut != nil {
@@ -256,17 +256,16 @@ func (a *agent) record(r *Run, recorded *agents.Event) {
 	}
 }
 
-// resumeAgents resumes agents that waited for the store; a non-nil err means that the store accepts no more writes.
-func (r *Run) resumeAgents(err error) {
-	for _, a := range r.agents.working() {
-		if a.saving {
-			a.saving = false
-			if err != nil {
-				a.execution.Broken(err)
-			}
-			a.pump(r)
-		}
+// saved resumes an agent that waited for the store; a non-nil err means that the store accepts no more writes.
+func (a *agent) saved(r *Run, err error) {
+	if !a.saving {
+		return
 	}
+	a.saving = false
+	if err != nil {
+		a.execution.Broken(err)
+	}
+	a.pump(r)
 }
 
 // stop tells an agent, and its calls, to stop.
@@ -278,7 +277,7 @@ func (a *agent) stop(r *Run, err, cause error) {
 	a.goOn(cause)
 	for _, p := range slices.Clone(a.jobs) {
 		if !p.outlives() {
-			r.stop(p, cause)
+			p.stop(r, cause)
 		}
 	}
 	a.pump(r)
@@ -326,7 +325,7 @@ func (a *agent) over(r *Run) {
 	case ok:
 		a.suspend(r, p, waits.Pauses)
 	case err != nil:
-		r.fail(p, nil, err)
+		p.fail(r, nil, err)
 	default:
 		step{}.succeeded(r, p, output, value.Extent{})
 	}
@@ -353,7 +352,7 @@ func (a *agent) suspend(r *Run, p *pending, pauses []agents.Pause) {
 		}
 	}
 	p.stage = over
-	r.leave(p)
+	p.leave(r)
 	if t.Driver = nil; len(pauses) > 0 { // else it waits for steps inside
 		r.record(t, p.Path, journal.AgentEvents{Waits: true})
 	}
@@ -378,9 +377,8 @@ func (a *agent) opens(p *pending, q *agents.Pause, o *Options, before *Answers, 
 	return journal.PauseOpened{Pause: shown, Agent: of}
 }
 
-// applyAgent applies events of an agent.
-func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
-	a := r.agents.of(t)
+// apply applies events of the agent of a task.
+func (a *agent) apply(r *Run, t *machine.Task, kept journal.AgentEvents) {
 	a.began, a.owner = cmp.Or(kept.Began, a.began), r.past.owner
 	a.events, a.told = append(a.events, kept.Events), nil
 	r.budget.keep(kept.Events)

@@ -48,7 +48,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.CallEnded:
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:
-		r.applyAgent(t, what)
+		r.agents.of(t).apply(r, t, what)
 	case journal.CallGiven:
 		given := r.m.WithoutSlot(e.Path)
 		if given == nil {
@@ -109,7 +109,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.ending.forGood = &what.Reason
 		restarts := r.undo.restart != nil
 		r.undo.restart = nil
-		r.leaveBatches()
+		r.waits.batches.leaveAll(r)
 		r.waits.dropAll(func(p *Pause) bool { return restarts || p.Reason != journal.Indeterminate })
 	}
 	if r.ending.forGood != nil { // it is rolled back once no question is pending

@@ -38,9 +38,9 @@ func (o *Options) resolve(p *pending, said *program.Retry, own *retry.Metadata) 
 }
 
 // attempted handles the result of an attempt.
-func (r *Run) attempted(p *pending, res *Result) {
+func (p *pending) attempted(r *Run, res *Result) {
 	if p.Looks {
-		r.looked(p, res)
+		p.looked(r, res)
 		return
 	}
 	err := res.Err
@@ -50,13 +50,13 @@ func (r *Run) attempted(p *pending, res *Result) {
 	}
 	switch {
 	case err == nil && lacksMoney(res.Bad) && r.o.Budget.Pause && r.o.Kept && p.mayPause(p):
-		r.fail(p, &resume.Pause{Kind: resume.System, Reason: dayOver, RetryAt: nextDay(r.now),
+		p.fail(r, &resume.Pause{Kind: resume.System, Reason: dayOver, RetryAt: nextDay(r.now),
 			Prompt: res.Bad.Error() + "; it is called on the next day, or on an answer"}, res.Bad)
 	case err == nil:
 		p.Attempts = 0
 		p.returned(r, p, *res)
-	case !r.again(p, err) && !r.fallBack(p, err):
-		r.fail(p, nil, err)
+	case !p.again(r, err) && !p.fallBack(r, err):
+		p.fail(r, nil, err)
 	}
 }
 
@@ -80,7 +80,7 @@ func lacksMoney(bad error) bool {
 func nextDay(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
 // fail ends a call with an error: the call has failed, or waits. pause is what the engine has for it; nil: nothing.
-func (r *Run) fail(p *pending, pause *resume.Pause, err error) {
+func (p *pending) fail(r *Run, pause *resume.Pause, err error) {
 	if asked, ok := errors.AsType[*resume.Suspension](err); ok {
 		pause, p.Progress = &asked.Pause, journal.Progress{Replies: p.Progress.Replies}
 	}
@@ -101,7 +101,7 @@ func leavesOpen(err error, cutOff bool) bool {
 }
 
 // again decides what follows a failed attempt. It returns false, and does nothing, if the call is over.
-func (r *Run) again(p *pending, err error) bool {
+func (p *pending) again(r *Run, err error) bool {
 	_, suspended := errors.AsType[*resume.Suspension](err)
 	_, panicked := errors.AsType[*PanicError](err)
 	over := !p.deadline.IsZero() && !r.now.Before(p.deadline)
@@ -123,7 +123,7 @@ func (r *Run) again(p *pending, err error) bool {
 		fault := faultOf(p, err, r.o.Redact, r.program.Errors, r.ending.cut != nil)
 		switch yes, bad := p.when.Bool(p.task.Failing(fault)); {
 		case bad != nil:
-			r.fail(p, nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed",
+			p.fail(r, nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed",
 				Err: fmt.Errorf("%w; retry was for: %w", bad, err)})
 			return true
 		case !yes:
@@ -141,7 +141,7 @@ func (r *Run) again(p *pending, err error) bool {
 		trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()}), nil)
 	switch {
 	case d.Pause || r.todo.drains && !p.repeatable() && pauses:
-		r.fail(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
+		p.fail(r, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
 			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
 				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
 	case p.outlives() && (r.ending.cut != nil || r.todo.drains && p.repeatable()): // a recovery continues
@@ -150,7 +150,7 @@ func (r *Run) again(p *pending, err error) bool {
 		if p.last = err; d.Delay > 0 {
 			r.todo.retryAfter(p, r.now, d.Delay)
 		} else {
-			r.retry(p)
+			p.retry(r)
 		}
 	}
 	return true
@@ -160,7 +160,7 @@ func (r *Run) again(p *pending, err error) bool {
 func (c *Call) once() bool { return c.Kind == "" }
 
 // retry makes one more attempt, if the budget allows it.
-func (r *Run) retry(p *pending) {
+func (p *pending) retry(r *Run) {
 	if p.overdue(r.now) {
 		p.ended(r, p, outcome{late: true}, p.lateError())
 		return
@@ -173,7 +173,7 @@ func (r *Run) retry(p *pending) {
 		if pause == nil && p.last != nil && retry.FailureOf(p.last).Unsent() {
 			err = p.last // what keeps it from being sent says more than what has been used meanwhile
 		}
-		r.fail(p, pause, err)
+		p.fail(r, pause, err)
 		return
 	}
 	next := *p.Call
@@ -184,7 +184,7 @@ func (r *Run) retry(p *pending) {
 		r.drawn.draw(p)
 	}
 	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
-	r.make(p)
+	p.make(r)
 }
 
 // retryEvent is the event of a failed attempt; more are the attributes after "attempt".

@@ -93,7 +93,7 @@ func (b *batches) sees(p *Pause) bool {
 // joins decides what a call of a model does that answers in batches: it waits to be sent, or goes on waiting, or fails
 // because it could not be sent. It returns false if an attempt is to be made: of a model that answers at once, or to
 // look at the batch.
-func (r *Run) joins(p *pending) bool {
+func (p *pending) joins(r *Run) bool {
 	if p.Kind != program.ModelCall || p.Looks {
 		return false
 	}
@@ -116,23 +116,23 @@ func (r *Run) joins(p *pending) bool {
 		delete(b.failed, id)
 		p.forgetBatch()
 		p.stage = preparing
-		r.attempted(p, res)
+		p.attempted(r, res)
 	case !p.polled: // what was sent is paid
-		r.waitOn(p, fmt.Sprintf("model %q no longer answers in batches, and a batch of it was sent: have it answer in "+
+		p.waitOn(r, fmt.Sprintf("model %q no longer answers in batches, and a batch of it was sent: have it answer in "+
 			"batches again, or cancel the run", p.Request.Model))
 	case s == nil:
 		if err := r.o.refusesBatch(p); err != nil {
-			r.fail(p, nil, err)
+			p.fail(r, nil, err)
 			break
 		}
 		b.hold(p)
-		r.waitOn(p, fmt.Sprintf("model %q answers in batches", p.Request.Model))
+		p.waitOn(r, fmt.Sprintf("model %q answers in batches", p.Request.Model))
 	case s.known:
 		p.Batch = &Batch{Op: BatchLook, Key: s.Key, ID: s.id, Begun: s.begun, IDs: []string{id}}
 		return false
 	default:
 		s.look = true
-		r.waitOn(p, fmt.Sprintf("it is not known yet whether a batch of model %q was sent", s.Model))
+		p.waitOn(r, fmt.Sprintf("it is not known yet whether a batch of model %q was sent", s.Model))
 	}
 	return true
 }
@@ -175,7 +175,7 @@ func (o *Options) requestID(p *pending) string {
 }
 
 // waitOn has a call wait in a pause. The first one of a batch is to look at it.
-func (r *Run) waitOn(p *pending, about string) {
+func (p *pending) waitOn(r *Run, about string) {
 	r.drawn.undraw(p)
 	pause := &resume.Pause{Kind: resume.External, Reason: resume.BatchReason, Prompt: about}
 	if s := r.waits.batches.at(p.Batched.ID); !r.waits.isLed(s, p.Batched.Of) {
@@ -198,13 +198,13 @@ func (w *waits) isLed(s *batch, model string) bool {
 
 // stillWaits lets a call wait on that has looked at its batch, which is not over; false: the call goes on, and with it
 // the others in its batch.
-func (r *Run) stillWaits(p *pending, res *Result) bool {
+func (p *pending) stillWaits(r *Run, res *Result) bool {
 	if p.Batch == nil {
 		return false
 	}
 	p.release(journal.Amount{})
 	if asked, ok := errors.AsType[*resume.Suspension](res.Err); ok {
-		r.waitOn(p, asked.Pause.Prompt)
+		p.waitOn(r, asked.Pause.Prompt)
 		return true
 	}
 	if r.ending.cutOff(p) || r.ending.broken {
@@ -213,7 +213,7 @@ func (r *Run) stillWaits(p *pending, res *Result) bool {
 	s := r.waits.batches.at(p.Batched.ID)
 	p.forgetBatch()
 	s.over = true
-	r.goOnIn(func(q *Pause) bool { return r.waits.batches.at(q.batched.ID) == s })
+	r.waits.batches.goOn(r, func(q *Pause) bool { return r.waits.batches.at(q.batched.ID) == s })
 	return false
 }
 
@@ -225,8 +225,8 @@ func (p *pending) forgetBatch() {
 	}
 }
 
-// goOnIn has calls go on that wait in batches.
-func (r *Run) goOnIn(which func(*Pause) bool) (some bool) {
+// goOn has calls go on that wait in batches.
+func (*batches) goOn(r *Run, which func(*Pause) bool) (some bool) {
 	for _, q := range slices.Clone(r.waits.pauses) {
 		if (q.batched.InBatch() || q.strays) && which(q) {
 			next := r.moment().ends(q, resume.GoOn, nil)

@@ -16,9 +16,9 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// restsFor reports whether nothing else is to be done that could lead to more calls of models, so that the calls that
+// maySend reports whether nothing else is to be done that could lead to more calls of models, so that the calls that
 // wait are sent.
-func (r *Run) restsFor() bool {
+func (*batches) maySend(r *Run) bool {
 	c, e := &r.calls, &r.ending
 	if e.cancelled || e.broken || e.forGood != nil || r.todo.hold || r.undo.atEnd || r.undo.wasUndone ||
 		len(c.flying)+len(c.blocked)+len(c.queue) > 0 {
@@ -29,16 +29,15 @@ func (r *Run) restsFor() bool {
 	})
 }
 
-// batchNext returns what is to be done with batches when the machine has nothing to do: a command, or None while
+// next returns what is to be done with batches when the machine has nothing to do: a command, or None while
 // something is in progress. again says that the machine has something to do now, ok that there is a command.
-func (r *Run) batchNext() (c Command, again, ok bool) {
-	b := &r.waits.batches
+func (b *batches) next(r *Run) (c Command, again, ok bool) {
 	if !b.used {
 		return Command{}, false, false
 	}
-	if len(b.jobs) == 0 && r.restsFor() {
-		if again = r.goOnIn(r.waits.stuck()); !again {
-			r.sendHeld()
+	if len(b.jobs) == 0 && b.maySend(r) {
+		if again = b.goOn(r, r.waits.stuck()); !again {
+			b.sendHeld(r)
 		}
 	}
 	switch {
@@ -59,8 +58,7 @@ func (r *Run) batchNext() (c Command, again, ok bool) {
 }
 
 // sendHeld begins to send what is held, and to look for batches that may have been sent.
-func (r *Run) sendHeld() {
-	b := &r.waits.batches
+func (b *batches) sendHeld(r *Run) {
 	for _, s := range b.sent {
 		if !s.known && s.look {
 			s.look = false
@@ -156,9 +154,9 @@ func (w *waits) stuck() func(*Pause) bool {
 	}
 }
 
-// batchReturned handles what came of something that was done with a batch.
-func (r *Run) batchReturned(p *pending, res *Result) {
-	b, what := &r.waits.batches, p.Batch
+// returned handles what came of something that was done with a batch.
+func (b *batches) returned(r *Run, p *pending, res *Result) {
+	what := p.Batch
 	b.busy--
 	s := b.of[what.IDs[0]]
 	if res.Lost || s.known {
@@ -205,14 +203,14 @@ func (b *batches) fail(id string, res *Result) {
 	b.failed[id] = res
 }
 
-// leaveBatch says that the call of a request has ended without its answer. If no other call waits for the batch, its
+// leave says that the call of a request has ended without its answer. If no other call waits for the batch, its
 // provider is told. What another execution continues waits on.
-func (r *Run) leaveBatch(id string) {
-	s := r.waits.batches.at(id)
+func (b *batches) leave(r *Run, id string) {
+	s := b.at(id)
 	if r.past.replaying || r.ending.cancelled || s == nil || s.id == "" || s.over {
 		return
 	}
-	same := func(of *journal.Batched) bool { return of.ID != id && r.waits.batches.at(of.ID) == s }
+	same := func(of *journal.Batched) bool { return of.ID != id && b.at(of.ID) == s }
 	if slices.ContainsFunc(r.waits.pauses, func(q *Pause) bool { return same(&q.batched) }) ||
 		slices.ContainsFunc(waiting(r.m), func(q *pending) bool { return same(&q.Batched) }) {
 		return
@@ -230,13 +228,13 @@ func (r *Run) leaveBatch(id string) {
 	r.todo.ask(Command{Op: Drop, Call: &Call{Kind: program.ModelCall, Name: s.Model, Ask: Ask{Batch: what}}})
 }
 
-// leaveBatches ends the pauses of all calls that wait in batches, in a run that ends.
-func (r *Run) leaveBatches() {
+// leaveAll ends the pauses of all calls that wait in batches, in a run that ends.
+func (b *batches) leaveAll(r *Run) {
 	for _, p := range slices.Clone(r.waits.pauses) {
 		if p.batched.InBatch() {
 			r.waits.drop(p)
 			r.budget.unholdAll(p.task)
-			r.leaveBatch(p.batched.ID)
+			b.leave(r, p.batched.ID)
 		}
 	}
 }

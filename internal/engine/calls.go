@@ -220,13 +220,13 @@ func (e *ending) errOf(p *pending) error {
 }
 
 // launch starts a call that no longer waits for anything.
-func (r *Run) launch(p *pending) {
+func (p *pending) launch(r *Run) {
 	if p.Kind == program.AgentCall {
 		p.agent.begin(r)
 		return
 	}
 	r.trace.tell(p, r.now, r.o.callEvent(p, r.unsaved.durable), r.o.content(p))
-	r.enter(p)
+	p.enter(r)
 }
 
 // callEvent is the event that an adapter is called. durable: a person may have to find out its outcome.
@@ -266,14 +266,14 @@ func (o *Options) arguments(p *pending) any {
 }
 
 // enter continues a call once it has a slot, where calls of agents may overlap with others.
-func (r *Run) enter(p *pending) {
+func (p *pending) enter(r *Run) {
 	if !r.program.Overlaps {
 		p.entered(r, p)
 		return
 	}
 	if r.calls.busy >= r.o.Parallel {
 		if r.todo.drains && p.canPutOff(r.o.Kept) {
-			r.fail(p, p.putOff(r.now), p.last)
+			p.fail(r, p.putOff(r.now), p.last)
 			return
 		}
 		p.stage = queued
@@ -286,7 +286,7 @@ func (r *Run) enter(p *pending) {
 }
 
 // leave gives the slot of a call to the next one.
-func (r *Run) leave(p *pending) {
+func (p *pending) leave(r *Run) {
 	if !p.slot {
 		return
 	}
@@ -302,8 +302,8 @@ func (r *Run) leave(p *pending) {
 }
 
 // make has the driver make an attempt of a call, unless that waits in a batch.
-func (r *Run) make(p *pending) {
-	if !r.joins(p) {
+func (p *pending) make(r *Run) {
+	if !p.joins(r) {
 		r.todo.ask(r.calls.attempt(p, r.now, r.by))
 	}
 }
@@ -324,13 +324,13 @@ func (c *calls) attempt(p *pending, now time.Time, by string) Command {
 }
 
 // begins reports whether a call that is handed to the driver starts. If not, it is over.
-func (r *Run) begins(p *pending) bool {
+func (p *pending) begins(r *Run) bool {
 	switch {
 	case p.stage != asked:
 		return false
 	case p.stopped, r.ending.broken, r.ending.cancelled && !p.outlives():
 		p.open = false
-		r.fail(p, nil, r.ending.errOf(p))
+		p.fail(r, nil, r.ending.errOf(p))
 		return false
 	}
 	p.stage, p.made = flying, made{r.now, r.o.Owner}
@@ -340,7 +340,7 @@ func (r *Run) begins(p *pending) bool {
 }
 
 // stop tells a call to stop.
-func (r *Run) stop(p *pending, err error) {
+func (p *pending) stop(r *Run, err error) {
 	if p.stopped {
 		return
 	}
@@ -354,10 +354,10 @@ func (r *Run) stop(p *pending, err error) {
 		r.todo.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
 	case delayed:
 		r.todo.disarm(p.timer)
-		r.fail(p, nil, cmp.Or(p.last, r.ending.errOf(p)))
+		p.fail(r, nil, cmp.Or(p.last, r.ending.errOf(p)))
 	case queued:
 		r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })
-		r.fail(p, nil, r.ending.errOf(p))
+		p.fail(r, nil, r.ending.errOf(p))
 	}
 }
 
@@ -373,7 +373,7 @@ func (r *Run) Returned(call int64, res *Result) {
 	p.stage = preparing
 	r.Report(res.Found...)
 	if p.task == nil {
-		r.batchReturned(p, res)
+		r.waits.batches.returned(r, p, res)
 		return
 	}
 	if len(res.Told) > 0 {
@@ -388,10 +388,10 @@ func (r *Run) Returned(call int64, res *Result) {
 		p.ended(r, p, p.abandoned("the call ignored its context and was left behind"),
 			cmp.Or(res.Err, r.ending.errOf(p)))
 	case res.Yield:
-		r.retry(p)
-	case r.stillWaits(p, res):
+		p.retry(r)
+	case p.stillWaits(r, res):
 	default:
-		r.attempted(p, res)
+		p.attempted(r, res)
 		if p.stage == over {
 			r.calls.reuse(p)
 		}

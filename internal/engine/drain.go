@@ -26,13 +26,13 @@ func (r *Run) Drain() {
 	for _, p := range slices.Clone(r.calls.queue) {
 		if p.canPutOff(r.o.Kept) {
 			r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })
-			r.fail(p, p.putOff(r.now), p.last)
+			p.fail(r, p.putOff(r.now), p.last)
 		}
 	}
 	for _, p := range waiting(r.m) {
 		if p.stage == delayed && p.canPutOff(r.o.Kept) {
 			r.todo.disarm(p.timer)
-			r.fail(p, p.putOff(r.now), p.last)
+			p.fail(r, p.putOff(r.now), p.last)
 		}
 	}
 	if p := r.undo.call; p != nil && p.stage == delayed && p.repeatable() {

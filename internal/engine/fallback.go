@@ -11,7 +11,7 @@ import (
 
 // fallBack calls the next model that the host has named for a call whose model has failed in all its attempts. It
 // returns false, and does nothing, if there is none, or if another model could not help.
-func (r *Run) fallBack(p *pending, err error) bool {
+func (p *pending) fallBack(r *Run, err error) bool {
 	over := !p.deadline.IsZero() && !r.now.Before(p.deadline)
 	helps := []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}
 	if p.Kind != program.ModelCall || len(p.fallbacks) == 0 || over || r.ending.cutOff(p) || r.ending.broken ||
@@ -22,7 +22,7 @@ func (r *Run) fallBack(p *pending, err error) bool {
 	p.fallbacks = p.fallbacks[1:]
 	about, ok := r.o.Adapters.Model(to)
 	if !ok || p.Request.Refused(about.Options) != "" {
-		return r.fallBack(p, err)
+		return p.fallBack(r, err)
 	}
 	r.trace.tell(p, r.now, trace.Event{Kind: trace.AdapterFallback, Step: p.Path,
 		Data: trace.Data{{Key: "from", Value: p.Request.Model}, {Key: "to", Value: to}}}, nil)
@@ -33,7 +33,7 @@ func (r *Run) fallBack(p *pending, err error) bool {
 	next.Model, p.Request = to, &next
 	p.Stream, p.polled, p.policy = about.Streams && r.o.Wants.Deltas, about.Polled, nil
 	r.o.resolve(p, p.site.Retry, about.Retry)
-	r.retry(p)
+	p.retry(r)
 	return true
 }
 

@@ -46,7 +46,7 @@ func (w *waits) keepFiles(t *machine.Task, files []journal.File) {
 }
 
 // looked handles the result of a call that has looked at its files: now it is made.
-func (r *Run) looked(p *pending, res *Result) {
+func (p *pending) looked(r *Run, res *Result) {
 	err := res.Err
 	if r.ending.cutOff(p) {
 		err = r.ending.errOf(p)
@@ -55,10 +55,10 @@ func (r *Run) looked(p *pending, res *Result) {
 		if p.Kind == program.AgentCall {
 			p.agent.call = nil
 		}
-		r.fail(p, nil, err)
+		p.fail(r, nil, err)
 		return
 	}
-	r.leave(p)
+	p.leave(r)
 	next := *p.Call
 	p.Call, p.tries = &next, 0
 	if p.Looks, p.Files = false, res.Files; p.Kind == program.AgentCall {
@@ -66,7 +66,7 @@ func (r *Run) looked(p *pending, res *Result) {
 	}
 	r.record(p.task, p.Path, journal.CallFiles{Files: res.Files})
 	if !r.unsaved.durable {
-		r.launch(p)
+		p.launch(r)
 		return
 	}
 	p.stage = blocked

@@ -37,7 +37,7 @@ func (p *pending) onIndeterminate(durable bool) program.OnIndeterminate {
 
 // followsUnknown returns what follows a call with unknown outcome. If that is to ask, it asks, and the call has not
 // ended.
-func (r *Run) followsUnknown(p *pending) program.OnIndeterminate {
+func (p *pending) followsUnknown(r *Run) program.OnIndeterminate {
 	follows := p.onIndeterminate(r.o.Durable)
 	if follows == program.Ask {
 		p.Attempts = 0

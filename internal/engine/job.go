@@ -49,7 +49,7 @@ func (a *agent) make(r *Run, j *agents.Job) {
 		return
 	}
 	if pause, err := p.limitTools(); err != nil {
-		r.fail(p, pause, err)
+		p.fail(r, pause, err)
 		return
 	}
 	if a.asksFirst(p) { // the loop asks
@@ -57,7 +57,7 @@ func (a *agent) make(r *Run, j *agents.Job) {
 			Err: errors.New("the run has begun again, and it is not known what became of the call before")})
 		return
 	}
-	r.enter(p)
+	p.enter(r)
 }
 
 // kindOf is the kind of a call of an agent, for retry policies; "": none applies.
@@ -146,13 +146,13 @@ func (a *agent) entered(r *Run, p *pending) {
 		return
 	}
 	if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
-		r.fail(p, pause, err)
+		p.fail(r, pause, err)
 		return
 	}
 	if p.Request != nil {
 		r.drawn.draw(p)
 	}
-	r.make(p)
+	p.make(r)
 }
 
 func (a *agent) tell(e *events, p *pending, ev trace.Event, content any, _ bool) {
@@ -204,7 +204,7 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 		}
 		err = resume.Suspend(*end.pause)
 	} else {
-		r.leaveBatch(p.Batched.ID)
+		r.waits.batches.leave(r, p.Batched.ID)
 	}
 	if p.late != nil && !end.late && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
 		err = p.late
@@ -224,7 +224,7 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 // reply gives an agent the result of a call.
 func (a *agent) reply(r *Run, p *pending, reply agents.Reply) {
 	p.stage, reply.Took, reply.Attempts = over, p.took(r.now), p.tries
-	r.leave(p)
+	p.leave(r)
 	a.jobs = slices.DeleteFunc(a.jobs, func(q *pending) bool { return q == p })
 	if len(p.use.Draws) > 0 || len(p.use.Tried) > 0 || p.use.Used != (journal.Amount{}) {
 		d := a.unsaid[p.Path]

@@ -165,7 +165,7 @@ func (s step) modelAnswered(r *Run, p *pending, resp *runtime.Response) {
 		map[string]any{"text": resp.Text})
 	p.finish = resp.Finish
 	if err := unfit(p, resp); err != nil {
-		r.fail(p, nil, err)
+		p.fail(r, nil, err)
 		return
 	}
 	answer, fault := any(map[string]any{"text": resp.Text}), ""
@@ -182,7 +182,7 @@ func (s step) modelAnswered(r *Run, p *pending, resp *runtime.Response) {
 	}
 	turn := 1 + len(p.Repairs)/2
 	if turn > p.site.Repairs {
-		r.fail(p, nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+		p.fail(r, nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s",
 				p.site.Pos, p.Request.Model, turn, fault)})
 		return
@@ -192,7 +192,7 @@ func (s step) modelAnswered(r *Run, p *pending, resp *runtime.Response) {
 	more := *p.Request // the model may have kept the request
 	more.Messages = withRepairs(p.Request.Messages, repair)
 	p.Request = &more
-	r.retry(p)
+	p.retry(r)
 }
 
 // answerCut is the diagnostic about a model step whose answer was cut. Else there is none.

@@ -17,7 +17,7 @@ func (r *Run) Next() Command {
 	for {
 		t := &r.todo
 		if c, there := t.next(); there {
-			if c.Op == Make && !r.begins(c.of) {
+			if c.Op == Make && !c.of.begins(r) {
 				continue
 			}
 			return c
@@ -43,7 +43,7 @@ func (r *Run) Next() Command {
 		}
 		c := r.machineNext()
 		if c.Op == machine.None || c.Op == machine.Done {
-			next, again, ok := r.batchNext()
+			next, again, ok := r.waits.batches.next(r)
 			if ok {
 				return next
 			}
@@ -70,7 +70,7 @@ func (r *Run) Next() Command {
 				if r.ending.cancelled || p.stopped {
 					step{}.finish(r, p, outcome{failure: notDone("the call did not begin")})
 				} else {
-					r.launch(p)
+					p.launch(r)
 				}
 			}
 		case machine.Done:
@@ -139,7 +139,7 @@ func (r *Run) carryOut(c machine.Command) {
 		r.deliver(t)
 	case machine.Stop:
 		if p, ok := t.Driver.(*pending); ok {
-			r.stop(p, c.Err)
+			p.stop(r, c.Err)
 		} else if c, kept := r.todo.unkeep(t); kept {
 			r.stoppedBefore(c)
 		}
@@ -184,7 +184,7 @@ func (r *Run) Fired(id int64) {
 	case d.late:
 		d.call.ended(r, d.call, outcome{late: true}, d.call.lateError())
 	case d.call != nil:
-		r.retry(d.call)
+		d.call.retry(r)
 	case d.pause != nil:
 		if !r.ending.cancelled {
 			r.goOn(d.pause)

@@ -370,7 +370,7 @@ func (r *Run) closePauses(t *machine.Task) {
 	r.budget.unholdAll(t)
 	if kept := r.waits.progress[t]; kept.Batched.InBatch() { // it did not go on any more
 		delete(r.waits.progress, t)
-		r.leaveBatch(kept.Batched.ID)
+		r.waits.batches.leave(r, kept.Batched.ID)
 	}
 	for i := 0; i < len(r.waits.pauses); {
 		p := r.waits.pauses[i]
@@ -383,7 +383,7 @@ func (r *Run) closePauses(t *machine.Task) {
 		r.Report(r.o.unasked(p)...)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
-			r.leaveBatch(p.batched.ID)
+			r.waits.batches.leave(r, p.batched.ID)
 		}
 	}
 }

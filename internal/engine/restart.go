@@ -118,7 +118,7 @@ func (r *Run) beginAgain(answered *Pause) {
 	for _, path := range value.SortedKeys(r.undo.rolled) {
 		r.before.Undone(strings.TrimSuffix(path, past.RollbackMark))
 	}
-	r.leaveBatches()
+	r.waits.batches.leaveAll(r)
 	r.todo.disarmAll()
 	r.past = leftOver{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
 		spans: r.past.spans}

@@ -256,7 +256,9 @@ func (r *Run) Unsaved() []journal.Event { return r.unsaved.events }
 func (r *Run) Saved() {
 	r.unsaved.saved()
 	r.trace.said(r.unsaved.takeSpoken(), r.now)
-	r.resumeAgents(nil)
+	for _, a := range r.agents.working() {
+		a.saved(r, nil)
+	}
 }
 
 // Flying returns the calls that the driver makes.
@@ -296,7 +298,9 @@ func (r *Run) Cancel(err, cause error) {
 func (r *Run) Break(err error) {
 	r.ending.broken, r.unsaved.durable = true, false
 	r.ending.stopAll(r.m, err)
-	r.resumeAgents(err)
+	for _, a := range r.agents.working() {
+		a.saved(r, err)
+	}
 	r.undo.stop(r)
 }
 

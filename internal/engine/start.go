@@ -32,7 +32,7 @@ func (r *Run) start(c machine.Command) {
 	p.Input = c.Input
 	t.Driver = p
 	if r.ending.cut != nil {
-		r.fail(p, nil, CancelCause(r.ending.cause))
+		p.fail(r, nil, CancelCause(r.ending.cause))
 		return
 	}
 	if kept, ok := r.waits.progress[t]; ok { // its pause is over
@@ -44,7 +44,7 @@ func (r *Run) start(c machine.Command) {
 	}
 	pause, err := r.prepareCall(p)
 	if err != nil {
-		r.fail(p, pause, err)
+		p.fail(r, pause, err)
 		return
 	}
 	if answer, ok := r.waits.answers[t]; ok && c.Again {
@@ -65,17 +65,17 @@ func (r *Run) start(c machine.Command) {
 			p.tools = 1
 		}
 		if pause, err := r.budget.reserve(p, r.clock.At(r.now)); err != nil {
-			r.fail(p, pause, err)
+			p.fail(r, pause, err)
 			return
 		}
 	}
 	if err := r.past.poisonous(p); err != nil {
-		r.fail(p, nil, err)
+		p.fail(r, nil, err)
 		return
 	}
 	if req := p.shown(); showsLocal(req) && !r.waits.knowsFiles(p) {
 		p.Looks, p.Request = true, req
-		r.enter(p)
+		p.enter(r)
 		return
 	}
 	if r.unsaved.durable {
@@ -89,7 +89,7 @@ func (r *Run) start(c machine.Command) {
 			return
 		}
 	}
-	r.launch(p)
+	p.launch(r)
 }
 
 // maybeMade reports whether a call may have been made already, with an effect that may not come twice.

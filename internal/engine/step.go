@@ -15,7 +15,7 @@ type step struct{}
 
 func (step) mayPause(*pending) bool { return true }
 
-func (step) entered(r *Run, p *pending) { r.make(p) }
+func (step) entered(r *Run, p *pending) { p.make(r) }
 
 func (step) tell(e *events, p *pending, ev trace.Event, content any, live bool) {
 	if *e.keep(p.task) = ev; !live {
@@ -29,7 +29,7 @@ func (step) fellBack(p *pending, _ string) { p.Calls = 0 }
 func (s step) returned(r *Run, p *pending, res Result) {
 	switch {
 	case res.Bad != nil:
-		r.fail(p, nil, res.Bad)
+		p.fail(r, nil, res.Bad)
 	case p.Kind == program.ModelCall:
 		s.modelAnswered(r, p, res.Response)
 	default:
@@ -53,7 +53,7 @@ func (s step) succeeded(r *Run, p *pending, output any, extent value.Extent) {
 		want = nil // it was checked
 	}
 	if err := program.CheckOutput(output, want, site.MaxBytes, site.Pos); err != nil {
-		r.fail(p, nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
+		p.fail(r, nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
 		return
 	}
 	if fault, err := p.task.Broken(output); fault != "" || err != nil {
@@ -67,18 +67,18 @@ func (s step) succeeded(r *Run, p *pending, output any, extent value.Extent) {
 func (s step) finish(r *Run, p *pending, end outcome) {
 	p.stage = over
 	p.release(journal.Amount{}) // of a call that was not made, or panicked
-	r.leave(p)
+	p.leave(r)
 	t := p.task
 	t.Driver = nil
 	if end.pause != nil {
 		s.suspend(r, p, end.pause)
 		return
 	}
-	r.leaveBatch(p.Batched.ID)
+	r.waits.batches.leave(r, p.Batched.ID)
 	if end.failure != nil && (end.unknown || p.hasUnknownOutcome()) {
 		end.unknown = true
 		if !r.ending.cancelled {
-			follows := r.followsUnknown(p)
+			follows := p.followsUnknown(r)
 			if follows == program.Ask {
 				return
 			}

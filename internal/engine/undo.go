@@ -310,7 +310,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 			r.Report(rollbackFailed(p.Path+past.RollbackMark, unknownOutcome))
 		case force:
 			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
-		case r.followsUnknown(p) == program.Ignore:
+		case p.followsUnknown(r) == program.Ignore:
 			r.Report(r.o.callUnknown(p.Path, p.Name, ""))
 		}
 	}
