@@ -69,7 +69,7 @@ func (v *view) details(paths []string) ([]Detail, error) {
 		listed[v.run.Steps[i].Step] = &v.run.Steps[i]
 	}
 	inputs, said := map[string]any{}, map[string][]any{}
-	if v.engine != nil {
+	if v.look != nil {
 		wanted := map[string]bool{}
 		for _, path := range paths {
 			wanted[path] = true

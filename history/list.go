@@ -141,7 +141,7 @@ func (v *view) items(path, status string, from, limit int) ([]Step, error) {
 
 // paths returns the paths of the steps that use one of the kinds.
 func (v *view) paths(kinds []string) (list []string) {
-	if v.engine == nil {
+	if v.look == nil {
 		for _, s := range v.run.Steps {
 			if slices.Contains(kinds, s.Uses) {
 				list = append(list, s.Step)

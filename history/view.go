@@ -25,9 +25,8 @@ type view struct {
 	seq int64 // of the last record
 	log *journalLog
 
-	mu     sync.Mutex  // for look
-	engine *engine.Run // at the end of the journal; nil: the journal cannot be replayed
-	look   engine.View // of engine
+	mu     sync.Mutex   // for look
+	look   *engine.View // at the end of the journal; nil: the journal cannot be replayed
 	states []engine.Step
 	index  map[string]int // of states, by path
 	plan   map[string]*program.PlanStep
@@ -46,7 +45,7 @@ func (v *view) replay(find finder) {
 		p, err = v.replayed(was, find)
 	}
 	if err != nil {
-		v.engine, run.Steps = nil, v.log.steps
+		v.look, run.Steps = nil, v.log.steps
 		run.Diagnostics = diagnostics.List{{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
 			Code:    diagnostics.CodePartialHistory,
 			Message: "only the steps that have records are shown: " + firstLine(err)}}
@@ -68,7 +67,7 @@ func (v *view) replay(find finder) {
 		}
 	}
 	run.Steps = v.list(p.Steps)
-	run.Diagnostics = v.engine.Diagnostics(run.Events)
+	run.Diagnostics = v.look.Diagnostics(run.Events)
 	v.result()
 }
 
@@ -78,7 +77,7 @@ func needsReplay(e trace.Event) bool { return e.Kind == trace.AdapterCall || e.K
 
 // addContent adds to events what goes into calls, and the output of the run to its end.
 func (v *view) addContent(events []trace.Event) {
-	if v.engine == nil {
+	if v.look == nil {
 		return
 	}
 	paths := map[string]bool{}
@@ -108,15 +107,15 @@ func (v *view) addContent(events []trace.Event) {
 // result fills in how the run has ended.
 func (v *view) result() {
 	run := v.run
-	used, calls := v.engine.Used()
+	used, calls := v.look.Used()
 	run.Usage = usageOf(used, calls)
 	switch {
-	case !v.engine.Standing().EndsCancelled && (run.Status == Cancelled || v.look.Result == nil):
+	case !v.look.Standing().EndsCancelled && (run.Status == Cancelled || v.look.Result() == nil):
 		return
 	case run.Status == OK:
-		run.Output = v.look.Result.Output
+		run.Output = v.look.Result().Output
 	case run.Status == Failed || run.Status == Cancelled:
-		e, ok := errors.AsType[*runtime.Error](v.engine.Err())
+		e, ok := errors.AsType[*runtime.Error](v.look.Err())
 		if ok && run.Error.Code == "" { // of an early version, or cancelled
 			run.Error = checkpoint.Failure{Code: e.Code, Message: e.Err.Error(), Step: e.Step}
 		}
@@ -168,14 +167,14 @@ func (v *view) replayed(was *past.Past, find finder) (p *program.Program, err er
 		look := r.View()
 		states := look.Steps()
 		agrees := v.agrees(look, states)
-		if v.engine == nil || agrees {
-			v.engine, v.look, v.states = r, look, states
+		if v.look == nil || agrees {
+			v.look, v.states = &look, states
 		}
 		if agrees {
 			break
 		}
 	}
-	if v.engine != nil {
+	if v.look != nil {
 		return p, nil
 	}
 	return nil, err
@@ -190,7 +189,7 @@ func (v *view) agrees(look engine.View, states []engine.Step) bool {
 			return false
 		}
 	}
-	result := look.Result
+	result := look.Result()
 	if result == nil || v.run.Status == Cancelled {
 		return true
 	}

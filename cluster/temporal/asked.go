@@ -159,7 +159,7 @@ func forClient(err error) error {
 
 // takes reports whether the engine takes answers and values now. Otherwise they wait for the next leg.
 func (r *run) takes() bool {
-	stands := r.engine.Standing()
+	stands := r.engine.View().Standing()
 	return r.cancelled == nil && r.shown == nil && !stands.Cancelled && !stands.ForGood && !stands.Undoes
 }
 
@@ -191,7 +191,7 @@ func (r *run) answered(q *asked) (*engine.End, error) {
 // pause, put finishes the rollback first.
 func (r *run) put(q *asked) error {
 	e := r.engine
-	if e.Standing().Undoes {
+	if e.View().Standing().Undoes {
 		if err := r.undo(); err != nil || r.carries {
 			return err
 		}
@@ -200,7 +200,7 @@ func (r *run) put(q *asked) error {
 	if err != nil {
 		return err
 	}
-	if !e.Standing().WasUndone {
+	if !e.View().Standing().WasUndone {
 		e.TellReplayed()
 	}
 	return r.write(events)
@@ -218,7 +218,7 @@ func (r *run) events(s *said) ([]journal.Event, error) {
 	if s.Channel != "" {
 		return e.Send(program.ChannelIndex(r.program.Graph.Channels, s.Channel), v), nil
 	}
-	return e.Answer(e.PauseByID(s.Pause), v), nil
+	return e.Answer(e.View().Pause(s.Pause), v), nil
 }
 
 // fits checks an answer or a value, and returns it as it is recorded.
@@ -229,7 +229,7 @@ func (r *run) fits(s *said) (any, error) {
 		if index < 0 {
 			return nil, execution.NoChannel(r.program, s.Channel)
 		}
-		switch failure, over := e.Takes(index, s.Value.V); {
+		switch failure, over := e.View().Takes(index, s.Value.V); {
 		case over:
 			return nil, execution.Closed(r.id, s.Channel)
 		case failure != nil:
@@ -240,10 +240,10 @@ func (r *run) fits(s *said) (any, error) {
 	if !r.offer.Terms.Answers {
 		return nil, execution.NoAdapter()
 	}
-	p := e.PauseByID(s.Pause)
+	p := e.View().Pause(s.Pause)
 	if p == nil {
 		var open []string
-		for _, p := range e.Pauses() {
+		for _, p := range e.View().Pauses() {
 			open = append(open, p.ID)
 		}
 		events, err := r.store.events()
@@ -260,7 +260,7 @@ func (r *run) fits(s *said) (any, error) {
 			return nil, err
 		}
 	}
-	v, err := e.Fits(p, s.Value.V)
+	v, err := e.View().Fits(p, s.Value.V)
 	if err != nil {
 		return nil, execution.Unfit(err)
 	}

@@ -51,7 +51,7 @@ func (r *run) drive() error {
 			r.timers[id]()
 		}
 	}()
-	if !e.Standing().Undoes {
+	if !e.View().Standing().Undoes {
 		e.GoLive()
 	}
 	for {
@@ -62,8 +62,8 @@ func (r *run) drive() error {
 		r.checkCancel()
 		switch c := e.Next(); c.Op {
 		case engine.None:
-			if r.held = r.held || r.full(); r.held && !e.Standing().Cancelled {
-				if e.Hold(); e.Idle() {
+			if r.held = r.held || r.full(); r.held && !e.View().Standing().Cancelled {
+				if e.Hold(); e.View().Idle() {
 					r.carries = true
 					return r.save()
 				}
@@ -320,7 +320,7 @@ func (r *run) stop(id int64, err error) {
 	}
 	f.stopped = err
 	f.cancel()
-	if f.waits && (f.undoes || !r.engine.Standing().Cancelled) {
+	if f.waits && (f.undoes || !r.engine.View().Standing().Cancelled) {
 		r.after(2*beat+guard.SettleTime, func() { r.leave(id, call.LeftBehind) })
 	}
 }

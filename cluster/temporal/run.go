@@ -216,15 +216,15 @@ func (r *run) drives() (*engine.End, error) {
 // ends closes the journal of a leg.
 func (r *run) ends() (*engine.End, error) {
 	e := r.engine
-	err := e.Err()
-	stands := e.Standing()
+	err := e.View().Err()
+	stands := e.View().Standing()
 	switch left := stands.Left; {
 	case left != nil:
-		e.ReportStopped(err)
+		e.Report(engine.StoppedWith(err)...)
 		err = left
 	case stands.Waits:
 		end := e.End(nil, wire.ListOf(r.offer.Found))
-		for _, p := range e.Pauses() {
+		for _, p := range e.View().Pauses() {
 			end.Pauses = append(end.Pauses, p.Pause)
 		}
 		e.NotePaused()
@@ -244,8 +244,8 @@ func (r *run) ends() (*engine.End, error) {
 // close makes the end of a leg complete.
 func (r *run) close(end engine.End) *engine.End {
 	if r.engine != nil {
-		end.Diagnostics = append(end.Diagnostics, r.engine.Diagnostics(end.Trace)...)
-		end.Used, end.Calls = r.engine.Used()
+		end.Diagnostics = append(end.Diagnostics, r.engine.View().Diagnostics(end.Trace)...)
+		end.Used, end.Calls = r.engine.View().Used()
 	}
 	end.EndedAt, end.StartedAt = r.now(), r.started()
 	end.Close(end.EndedAt, func(trace.Event) {})
@@ -290,7 +290,7 @@ func (r *run) next(end *engine.End) func() (*engine.End, error) {
 	if end == nil || end.Pauses != nil {
 		return r.wait()
 	}
-	if r.cancelled != nil && r.engine != nil && !r.engine.Standing().Over() {
+	if r.cancelled != nil && r.engine != nil && !r.engine.View().Standing().Over() {
 		return r.cancel
 	}
 	return nil
@@ -407,7 +407,7 @@ func (r *run) write(events []journal.Event) error {
 
 // restart rolls a run back and begins it again, if an answer says so.
 func (r *run) restart() error {
-	if !r.engine.Standing().Restarts {
+	if !r.engine.View().Standing().Restarts {
 		return nil
 	}
 	if err := r.undo(); err != nil || r.carries {
@@ -424,7 +424,7 @@ func (r *run) undo() error {
 	if err := r.drive(); err != nil || r.carries {
 		return err
 	}
-	if left := r.engine.Standing().Left; left != nil {
+	if left := r.engine.View().Standing().Left; left != nil {
 		return left
 	}
 	if err := r.save(); err != nil {

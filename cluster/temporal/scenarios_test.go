@@ -37,7 +37,7 @@ func sent[T any](t *testing.T, v *T) *T {
 func overTheWire(t *testing.T, r *local.Run) {
 	happened := make(chan func(), 1000)
 	cancels, timers := map[int64]context.CancelCauseFunc{}, map[int64]*time.Timer{}
-	if !r.Engine.Standing().Undoes {
+	if !r.Engine.View().Standing().Undoes {
 		r.Engine.GoLive()
 	}
 	for {
@@ -48,7 +48,7 @@ func overTheWire(t *testing.T, r *local.Run) {
 				r.Engine.Tick(r.Now())
 				tell()
 			case <-r.Context().Done():
-				if len(r.Engine.Flying()) == 0 {
+				if len(r.Engine.View().Flying()) == 0 {
 					continue
 				}
 				tell := <-happened
@@ -84,7 +84,7 @@ func overTheWire(t *testing.T, r *local.Run) {
 				id := c.Call.ID
 				time.AfterFunc(guard.SettleTime, func() {
 					happened <- func() {
-						if cancels[id] != nil && !r.Engine.Standing().Cancelled {
+						if cancels[id] != nil && !r.Engine.View().Standing().Cancelled {
 							r.Engine.Returned(id, &engine.Result{Left: true, Err: context.Canceled})
 						}
 					}

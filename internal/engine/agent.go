@@ -283,13 +283,6 @@ func (a *agent) stop(r *Run, err, cause error) {
 	a.pump(r)
 }
 
-// Stopped reports whether the agent that makes a call was told to stop.
-func (r *Run) Stopped(call int64) bool {
-	return slices.ContainsFunc(r.agents.working(), func(a *agent) bool {
-		return a.call.stopped && slices.ContainsFunc(a.jobs, func(p *pending) bool { return p.ID == call })
-	})
-}
-
 // over takes over the result of an agent that has ended or pauses.
 func (a *agent) over(r *Run) {
 	p := a.call

@@ -69,9 +69,9 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
 	case journal.BatchBegun:
-		r.waits.batches.begin(e.At, what)
+		r.batches.begin(e.At, what)
 	case journal.BatchSent:
-		return r.waits.batches.know(what)
+		return r.batches.know(what)
 	case journal.PauseClosed: // its task ends a moment later
 		r.applyClosed(what.Pause)
 	case journal.TokenMinted:
@@ -109,7 +109,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.ending.forGood = &what.Reason
 		restarts := r.undo.restart != nil
 		r.undo.restart = nil
-		r.waits.batches.leaveAll(r)
+		r.batches.leaveAll(r)
 		r.waits.dropAll(func(p *Pause) bool { return restarts || p.Reason != journal.Indeterminate })
 	}
 	if r.ending.forGood != nil { // it is rolled back once no question is pending
@@ -177,7 +177,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		r.waits.count(path)
 	}
 	opened.key = r.before.Count(opened.uncounted())
-	if r.waits.add(opened); r.waits.batches.sees(opened) {
+	if r.waits.add(opened); r.batches.sees(opened) {
 		r.budget.hold(t, opened.batched.ID, opened.batched.Reserved)
 	}
 }

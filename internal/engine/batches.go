@@ -101,7 +101,7 @@ func (p *pending) joins(r *Run) bool {
 	if !p.polled && !p.Batched.InBatch() {
 		return false
 	}
-	b, id := &r.waits.batches, r.o.requestID(p)
+	b, id := &r.batches, r.o.requestID(p)
 	if p.Batched.ID != id { // an agent may have to ask something else first
 		want := Wanted(p.Call, r.o.Prices)
 		p.Batched = journal.Batched{ID: id, Of: p.Request.Model,
@@ -178,7 +178,7 @@ func (o *Options) requestID(p *pending) string {
 func (p *pending) waitOn(r *Run, about string) {
 	r.drawn.undraw(p)
 	pause := &resume.Pause{Kind: resume.External, Reason: resume.BatchReason, Prompt: about}
-	if s := r.waits.batches.at(p.Batched.ID); !r.waits.isLed(s, p.Batched.Of) {
+	if s := r.batches.at(p.Batched.ID); !r.batches.isLed(r.waits.pauses, s, p.Batched.Of) {
 		age := time.Duration(0)
 		if s != nil {
 			age = r.now.Sub(s.begun)
@@ -189,10 +189,9 @@ func (p *pending) waitOn(r *Run, about string) {
 }
 
 // isLed reports whether a call waits that is to look at a batch; nil: at the next one of that model.
-func (w *waits) isLed(s *batch, model string) bool {
-	return slices.ContainsFunc(w.pauses, func(q *Pause) bool {
-		return q.batched.InBatch() && !q.RetryAt.IsZero() && q.batched.Of == model &&
-			w.batches.at(q.batched.ID) == s
+func (b *batches) isLed(pauses []*Pause, s *batch, model string) bool {
+	return slices.ContainsFunc(pauses, func(q *Pause) bool {
+		return q.batched.InBatch() && !q.RetryAt.IsZero() && q.batched.Of == model && b.at(q.batched.ID) == s
 	})
 }
 
@@ -210,10 +209,10 @@ func (p *pending) stillWaits(r *Run, res *Result) bool {
 	if r.ending.cutOff(p) || r.ending.broken {
 		return false
 	}
-	s := r.waits.batches.at(p.Batched.ID)
+	s := r.batches.at(p.Batched.ID)
 	p.forgetBatch()
 	s.over = true
-	r.waits.batches.goOn(r, func(q *Pause) bool { return r.waits.batches.at(q.batched.ID) == s })
+	r.endBatched(func(q *Pause) bool { return r.batches.at(q.batched.ID) == s })
 	return false
 }
 
@@ -225,12 +224,11 @@ func (p *pending) forgetBatch() {
 	}
 }
 
-// goOn has calls go on that wait in batches.
-func (*batches) goOn(r *Run, which func(*Pause) bool) (some bool) {
+// endBatched has calls go on that wait in batches.
+func (r *Run) endBatched(which func(*Pause) bool) (some bool) {
 	for _, q := range slices.Clone(r.waits.pauses) {
 		if (q.batched.InBatch() || q.strays) && which(q) {
-			next := r.moment().ends(q, resume.GoOn, nil)
-			r.TakeNow(r.waits.endOf(q, next, r.undo.wasUndone, r.calls.generation))
+			r.endPause(q, resume.GoOn, nil)
 			some = true
 		}
 	}

@@ -17,11 +17,10 @@ import (
 )
 
 // maySend reports whether nothing else is to be done that could lead to more calls of models, so that the calls that
-// wait are sent.
-func (*batches) maySend(r *Run) bool {
-	c, e := &r.calls, &r.ending
-	if e.cancelled || e.broken || e.forGood != nil || r.todo.hold || r.undo.atEnd || r.undo.wasUndone ||
-		len(c.flying)+len(c.blocked)+len(c.queue) > 0 {
+// wait in batches are sent.
+func (r *Run) maySend() bool {
+	e := &r.ending
+	if e.cancelled || e.broken || e.forGood != nil || r.todo.hold || r.undo.atEnd || r.undo.wasUndone || r.calls.any() {
 		return false
 	}
 	return !slices.ContainsFunc(waiting(r.m), func(p *pending) bool {
@@ -35,8 +34,8 @@ func (b *batches) next(r *Run) (c Command, again, ok bool) {
 	if !b.used {
 		return Command{}, false, false
 	}
-	if len(b.jobs) == 0 && b.maySend(r) {
-		if again = b.goOn(r, r.waits.stuck()); !again {
+	if len(b.jobs) == 0 && r.maySend() {
+		if again = r.endBatched(b.stuck(r.waits.pauses)); !again {
 			b.sendHeld(r)
 		}
 	}
@@ -133,9 +132,9 @@ func (b *batches) do(number int64, run, model string, what *Batch) {
 
 // stuck returns which calls go on because nothing else would have them do so: they could not be sent, were held by a
 // process that has died, or wait in a batch at which no call is to look.
-func (w *waits) stuck() func(*Pause) bool {
-	b, led := &w.batches, map[*batch]bool{}
-	for _, q := range w.pauses {
+func (b *batches) stuck(pauses []*Pause) func(*Pause) bool {
+	led := map[*batch]bool{}
+	for _, q := range pauses {
 		if s := b.at(q.batched.ID); q.batched.InBatch() && s != nil && !q.RetryAt.IsZero() {
 			led[s] = true
 		}

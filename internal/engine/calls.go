@@ -373,7 +373,7 @@ func (r *Run) Returned(call int64, res *Result) {
 	p.stage = preparing
 	r.Report(res.Found...)
 	if p.task == nil {
-		r.waits.batches.returned(r, p, res)
+		r.batches.returned(r, p, res)
 		return
 	}
 	if len(res.Told) > 0 {
@@ -434,6 +434,9 @@ func (c *calls) redefine(what *journal.Redefined) {
 		c.generation = what.Generation
 	}
 }
+
+// any reports whether there are calls that the driver makes, or that wait for the store or a slot.
+func (c *calls) any() bool { return len(c.flying)+len(c.blocked)+len(c.queue) > 0 }
 
 // unblock takes the next call that waited for the store.
 func (c *calls) unblock() *pending {

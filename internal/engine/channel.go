@@ -18,11 +18,11 @@ type sent struct {
 
 // Takes returns the error if a value from outside cannot be sent to a channel; nil: it can. over says that the run is
 // over.
-func (r *Run) Takes(channel int, v any) (refused *machine.Failure, over bool) {
-	if result := r.m.Result(); r.ending.forGood != nil || result != nil && result.Status != machine.Waiting {
+func (v View) Takes(channel int, sent any) (refused *machine.Failure, over bool) {
+	if result := v.m.Result(); v.ending.forGood != nil || result != nil && result.Status != machine.Waiting {
 		return nil, true
 	}
-	return r.m.Refuses(channel, v), false
+	return v.m.Refuses(channel, sent), false
 }
 
 // Send returns the events of a value from outside: the answers to the pauses of the steps that receive it and, unless

@@ -33,7 +33,7 @@ type End struct {
 // NoteEnd records how the execution ended: that the run is over, with err or without one, or that another execution can
 // continue it.
 func (r *Run) NoteEnd(err error) {
-	s := r.Standing()
+	s := r.View().Standing()
 	if !s.Over() {
 		r.Note("", journal.Stopped{})
 		return
@@ -74,18 +74,18 @@ func short(text string) string {
 	return text[:cut] + "…"
 }
 
-// ReportStopped adds the diagnostic about the error that the run would have had if its rollback had finished; nil: it
-// would have had none.
-func (r *Run) ReportStopped(err error) {
+// StoppedWith is the diagnostic about the error that a run would have had if its rollback had finished; nil: it would
+// have had none.
+func StoppedWith(err error) diagnostics.List {
 	if err == nil {
-		return
+		return nil
 	}
 	d := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeStepFailed, Message: err.Error()}
 	if e, ok := errors.AsType[*runtime.Error](err); ok {
 		d.Step, d.Message = e.Step, e.Err.Error()
 	}
-	r.Report(d)
+	return diagnostics.List{d}
 }
 
 // End returns how the execution ended: with err, or without one. found are the diagnostics from before it began.

@@ -32,7 +32,7 @@ func (r *Run) close() {
 		r.undo.left = &runtime.Error{Category: runtime.CategoryCancelled, Code: "finally.interrupted",
 			Err: fmt.Errorf("%w, before its finally", CancelCause(cause))}
 	default:
-		err, _ := r.Err().(*runtime.Error)
+		err, _ := r.View().Err().(*runtime.Error)
 		r.record(nil, "", r.ending.fixes(err, r.o.Redact))
 		return
 	}

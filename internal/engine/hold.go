@@ -10,17 +10,16 @@ import (
 )
 
 // Hold lets no more calls start, so that another process can continue the run from its events. Agents stop between
-// two calls. Calls in progress finish, including further attempts. Idle reports when they have.
+// two calls. Calls in progress finish, including further attempts. [View.Idle] reports when they have.
 func (r *Run) Hold() { r.todo.hold = true }
 
 // Idle reports whether no call is in progress: then the events of a held run have its whole state. Call it when Next
 // has returned None.
-func (r *Run) Idle() bool {
-	c := &r.calls
-	if len(c.flying)+len(c.blocked)+len(c.queue) > 0 || r.undo.call != nil {
+func (v View) Idle() bool {
+	if v.calls.any() || v.undo.call != nil {
 		return false
 	}
-	return !slices.ContainsFunc(r.m.Calls(), func(t *machine.Task) bool {
+	return !slices.ContainsFunc(v.m.Calls(), func(t *machine.Task) bool {
 		p, begun := t.Driver.(*pending)
 		return begun && !(p.Kind == program.AgentCall && (p.agent.stays() || p.agent.rests()))
 	})

@@ -204,7 +204,7 @@ func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 		}
 		err = resume.Suspend(*end.pause)
 	} else {
-		r.waits.batches.leave(r, p.Batched.ID)
+		r.batches.leave(r, p.Batched.ID)
 	}
 	if p.late != nil && !end.late && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
 		err = p.late

@@ -43,7 +43,7 @@ func (r *Run) Next() Command {
 		}
 		c := r.machineNext()
 		if c.Op == machine.None || c.Op == machine.Done {
-			next, again, ok := r.waits.batches.next(r)
+			next, again, ok := r.batches.next(r)
 			if ok {
 				return next
 			}

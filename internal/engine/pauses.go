@@ -41,7 +41,6 @@ type waits struct {
 	answers  map[*machine.Task]resume.Reply
 	progress map[*machine.Task]journal.Progress // of calls that paused and are not finished
 	files    map[*machine.Task][]journal.File   // of calls that have looked at them and are not finished
-	batches  batches
 }
 
 // add adds a pending pause.
@@ -63,23 +62,23 @@ func (w *waits) dropAll(over func(*Pause) bool) {
 }
 
 // Pauses returns the pending pauses, in the order of their steps; those of an agent in the order of its calls.
-func (r *Run) Pauses() []*Pause {
+func (v View) Pauses() []*Pause {
 	place := map[*machine.Task]int{}
-	r.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
-	slices.SortStableFunc(r.waits.pauses, func(a, b *Pause) int {
+	v.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
+	slices.SortStableFunc(v.waits.pauses, func(a, b *Pause) int {
 		return cmp.Or(cmp.Compare(place[a.task], place[b.task]), slices.Compare(a.callsInAgent(), b.callsInAgent()))
 	})
-	for _, p := range r.waits.pauses {
-		if p.Reason == journal.Indeterminate && !r.ending.mayRetry(p.task) {
+	for _, p := range v.waits.pauses {
+		if p.Reason == journal.Indeterminate && !v.ending.mayRetry(p.task) {
 			p.Decisions = slices.DeleteFunc(slices.Clone(p.Decisions), func(d string) bool { return d == "retry" })
 		}
 	}
-	return r.waits.pauses
+	return v.waits.pauses
 }
 
 // Refuses returns the error if an answer to a pending pause is no longer useful; nil: it is.
-func (r *Run) Refuses(p *Pause, answer any) error {
-	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || r.ending.mayRetry(p.task) {
+func (v View) Refuses(p *Pause, answer any) error {
+	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || v.ending.mayRetry(p.task) {
 		return nil
 	}
 	return misfit(p, fmt.Errorf("\"retry\" is not possible, as the run does not continue\n  hint: it is "+
@@ -92,8 +91,8 @@ func misfit(p *Pause, why error) error {
 		Err: fmt.Errorf("the answer to %s: %w", &p.Pause, why)}
 }
 
-// PauseByID returns a pending pause; nil: none has that id.
-func (r *Run) PauseByID(id string) *Pause { return r.waits.pause(id) }
+// Pause returns a pending pause; nil: none has that id.
+func (v View) Pause(id string) *Pause { return v.waits.pause(id) }
 
 // pause returns a pending pause; nil: none has that id.
 func (w *waits) pause(id string) *Pause {
@@ -257,6 +256,11 @@ func (r *Run) goOn(p *Pause) {
 		r.todo.watch(p, r.now)
 		return
 	}
+	r.endPause(p, next, answer)
+}
+
+// endPause ends a pause to which nobody has to say anything more.
+func (r *Run) endPause(p *Pause, next resume.Next, answer any) {
 	r.TakeNow(r.waits.endOf(p, r.moment().ends(p, next, answer), r.undo.wasUndone, r.calls.generation))
 }
 
@@ -293,7 +297,7 @@ func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 	events := r.waits.endOf(p, e, r.undo.wasUndone, r.calls.generation)
 	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
 		grants := r.grants.with(r.agents.approves(p))
-		events = append(events, grants.cover(r.Pauses(), p, r.agents, r.moment())...)
+		events = append(events, grants.cover(r.View().Pauses(), p, r.agents, r.moment())...)
 	}
 	return r.unsaved.signs(events)
 }
@@ -370,7 +374,7 @@ func (r *Run) closePauses(t *machine.Task) {
 	r.budget.unholdAll(t)
 	if kept := r.waits.progress[t]; kept.Batched.InBatch() { // it did not go on any more
 		delete(r.waits.progress, t)
-		r.waits.batches.leave(r, kept.Batched.ID)
+		r.batches.leave(r, kept.Batched.ID)
 	}
 	for i := 0; i < len(r.waits.pauses); {
 		p := r.waits.pauses[i]
@@ -383,7 +387,7 @@ func (r *Run) closePauses(t *machine.Task) {
 		r.Report(r.o.unasked(p)...)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
-			r.waits.batches.leave(r, p.batched.ID)
+			r.batches.leave(r, p.batched.ID)
 		}
 	}
 }

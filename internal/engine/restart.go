@@ -118,11 +118,11 @@ func (r *Run) beginAgain(answered *Pause) {
 	for _, path := range value.SortedKeys(r.undo.rolled) {
 		r.before.Undone(strings.TrimSuffix(path, past.RollbackMark))
 	}
-	r.waits.batches.leaveAll(r)
+	r.batches.leaveAll(r)
 	r.todo.disarmAll()
 	r.past = leftOver{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
 		spans: r.past.spans}
-	r.waits, r.agents, r.undo = waits{}, nil, undoing{}
+	r.waits, r.agents, r.batches, r.undo = waits{}, nil, batches{}, undoing{}
 	r.budget.nextGeneration()
 	r.before.nextGeneration()
 	r.todo.over = false

@@ -14,15 +14,15 @@ import (
 )
 
 // Err is the error that a run ends with; nil: none.
-func (r *Run) Err() error {
-	if reason := r.ending.cancelledForGood(); reason != nil && (r.ending.fixed == nil || !r.ending.cancelled) {
+func (v View) Err() error {
+	if reason := v.ending.cancelledForGood(); reason != nil && (v.ending.fixed == nil || !v.ending.cancelled) {
 		return cancelledForGood(*reason)
 	}
-	f := r.m.Result().Failure
+	f := v.m.Result().Failure
 	if f == nil {
 		return nil
 	}
-	if r.ending.cause == ErrDrained && f.Category == string(runtime.CategoryCancelled) {
+	if v.ending.cause == ErrDrained && f.Category == string(runtime.CategoryCancelled) {
 		return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.drained", Err: f.Err}
 	}
 	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
@@ -32,9 +32,9 @@ func (r *Run) Err() error {
 func (r *Run) Trace() []trace.Event { return r.trace.inPlanOrder(r.m) }
 
 // Ended returns the paths of the run's own steps that have ended.
-func (r *Run) Ended() map[string]bool {
+func (v View) Ended() map[string]bool {
 	ended := map[string]bool{}
-	r.m.Walk(func(t *machine.Task) {
+	v.m.Walk(func(t *machine.Task) {
 		if t.Owner() == nil && t.Whole() == t && t.Status() >= machine.Succeeded {
 			ended[t.Path()] = true
 		}
@@ -44,17 +44,17 @@ func (r *Run) Ended() map[string]bool {
 
 // Diagnostics returns the diagnostics of the run: first the failures that did not decide its error, then the rest in
 // the order of the steps in its trace.
-func (r *Run) Diagnostics(events []trace.Event) (list diagnostics.List) {
-	if r.m.Result() != nil {
-		for _, f := range r.m.Others() {
+func (v View) Diagnostics(events []trace.Event) (list diagnostics.List) {
+	if v.m.Result() != nil {
+		for _, f := range v.m.Others() {
 			message, hint, _ := strings.Cut(f.Err.Error(), "\n  hint: ")
 			list = append(list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 				Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %s", f.Path, message),
 				Hint: hint, Step: f.Path})
 		}
 	}
-	list = append(list, failedFinally(r.m)...)
-	if len(r.found) == 0 {
+	list = append(list, failedFinally(v.m)...)
+	if len(v.found) == 0 {
 		return list
 	}
 	place := map[string]int{}
@@ -63,7 +63,7 @@ func (r *Run) Diagnostics(events []trace.Event) (list diagnostics.List) {
 			place[e.Step] = i
 		}
 	}
-	found := slices.Clone(r.found)
+	found := slices.Clone(v.found)
 	slices.SortStableFunc(found,
 		func(a, b diagnostics.Diagnostic) int { return cmp.Compare(place[a.Step], place[b.Step]) })
 	return append(list, found...)
@@ -98,12 +98,12 @@ type Standing struct {
 func (s Standing) Over() bool { return s.Left == nil && (!s.Cancelled || s.ForGood) }
 
 // Standing returns how far the run has come to its end.
-func (r *Run) Standing() Standing {
-	s := Standing{Cancelled: r.ending.cancelled, ForGood: r.ending.forGood != nil,
-		EndsCancelled: r.ending.cancelledForGood() != nil, Undoes: r.undo.atEnd, WasUndone: r.undo.wasUndone,
-		Restarts: r.undo.restart != nil, Left: r.undo.left}
-	if result := r.m.Result(); s.ForGood {
-		s.Waits = len(r.waits.pauses) > 0
+func (v View) Standing() Standing {
+	s := Standing{Cancelled: v.ending.cancelled, ForGood: v.ending.forGood != nil,
+		EndsCancelled: v.ending.cancelledForGood() != nil, Undoes: v.undo.atEnd, WasUndone: v.undo.wasUndone,
+		Restarts: v.undo.restart != nil, Left: v.undo.left}
+	if result := v.m.Result(); s.ForGood {
+		s.Waits = len(v.waits.pauses) > 0
 	} else {
 		s.Waits = result != nil && result.Status == machine.Waiting
 	}

@@ -77,13 +77,14 @@ type Run struct {
 	todo    todo
 	ending  ending
 
-	past   leftOver // what the journal left in progress
-	calls  calls    // in progress
-	waits  waits    // of tasks
-	agents agentsOf
-	budget budget
-	drawn  draws
-	undo   undoing
+	past    leftOver // what the journal left in progress
+	calls   calls    // in progress
+	waits   waits    // of tasks
+	agents  agentsOf
+	batches batches
+	budget  budget
+	drawn   draws
+	undo    undoing
 
 	generations
 }
@@ -191,9 +192,6 @@ func (r *Run) Record(inputs map[string]any, unknown []journal.UnknownCall) {
 	r.before.ReadUnknown(unknown)
 }
 
-// By returns who started the run, or gave the last answer whose giver is known; "": nobody is known.
-func (r *Run) By() string { return r.by }
-
 // noteExecution records that this process begins to execute the run. Nothing else that it does is recorded before.
 func (r *Run) noteExecution() {
 	r.past.owner = r.o.Owner
@@ -259,15 +257,6 @@ func (r *Run) Saved() {
 	for _, a := range r.agents.working() {
 		a.saved(r, nil)
 	}
-}
-
-// Flying returns the calls that the driver makes.
-func (r *Run) Flying() []*Call {
-	list := make([]*Call, len(r.calls.flying))
-	for i, p := range r.calls.flying {
-		list[i] = p.Call
-	}
-	return list
 }
 
 // Note records something that the driver did: a token that it minted, or the end of the execution.

@@ -37,13 +37,16 @@ func (r *Run) Carry(s checkpoint.Signal) []journal.Event {
 		var p *Pause
 		var v any
 		if p, err = r.waits.answered(data); err == nil {
-			v, err = r.Fits(p, AnswerIn(&p.Pause, data))
+			v, err = r.View().Fits(p, AnswerIn(&p.Pause, data))
 		}
 		if err == nil {
 			events = r.Answer(p, v)
 		}
 	case s.Kind == checkpoint.SignalSend:
-		events, err = r.carryValue(data)
+		var channel int
+		if channel, err = r.View().channelFor(data, r.program.Graph.Channels); err == nil {
+			events = r.Send(channel, data["value"])
+		}
 	case s.Kind == checkpoint.SignalTell:
 		err = r.Tell(s)
 	default:
@@ -93,34 +96,34 @@ func AnswerIn(p *resume.Pause, data map[string]any) any {
 }
 
 // Fits returns the answer that an input is to a pending pause. The error says why the pause does not take it.
-func (r *Run) Fits(p *Pause, input any) (any, error) {
-	v, err := p.Check(input)
+func (v View) Fits(p *Pause, input any) (any, error) {
+	answer, err := p.Check(input)
 	for _, check := range []func() error{
-		func() error { return RaisedEnough(&p.Pause, v) },
-		func() error { return FitsApproval(&p.Pause, v, r.o.Redact) },
-		func() error { return r.Refuses(p, v) },
+		func() error { return RaisedEnough(&p.Pause, answer) },
+		func() error { return FitsApproval(&p.Pause, answer, v.redact) },
+		func() error { return v.Refuses(p, answer) },
 	} {
 		if err == nil {
 			err = check()
 		}
 	}
-	return v, err
+	return answer, err
 }
 
-// carryValue makes the events of a value for a channel.
-func (r *Run) carryValue(data map[string]any) ([]journal.Event, error) {
+// channelFor returns the channel that takes the value in a signal.
+func (v View) channelFor(data map[string]any, channels []machine.Channel) (int, error) {
 	name, _ := data["channel"].(string)
-	index := program.ChannelIndex(r.program.Graph.Channels, name)
+	index := program.ChannelIndex(channels, name)
 	if index < 0 {
-		return nil, fmt.Errorf("there is no channel %q", name)
+		return index, fmt.Errorf("there is no channel %q", name)
 	}
-	switch refused, over := r.Takes(index, data["value"]); {
+	switch refused, over := v.Takes(index, data["value"]); {
 	case over:
-		return nil, errors.New("the run is over")
+		return index, errors.New("the run is over")
 	case refused != nil:
-		return nil, refused.Err
+		return index, refused.Err
 	}
-	return r.Send(index, data["value"]), nil
+	return index, nil
 }
 
 // notes are notes for agents: those that none has taken yet, and the ids of those that were.

@@ -74,7 +74,7 @@ func (s step) finish(r *Run, p *pending, end outcome) {
 		s.suspend(r, p, end.pause)
 		return
 	}
-	r.waits.batches.leave(r, p.Batched.ID)
+	r.batches.leave(r, p.Batched.ID)
 	if end.failure != nil && (end.unknown || p.hasUnknownOutcome()) {
 		end.unknown = true
 		if !r.ending.cancelled {

@@ -203,9 +203,6 @@ func (b *budget) sum(model string, used journal.Amount, calls int) {
 	b.models[model] = u
 }
 
-// Used returns what the run's calls of models used, in all executions, and their number.
-func (r *Run) Used() (used journal.Amount, calls int64) { return r.budget.total, r.budget.calls }
-
 // recall counts in the run's accounts what was used under earlier definitions. Its steps, and
 // the limits, are those of the present one.
 func (b *budget) recall(events []journal.Event) {

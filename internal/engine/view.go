@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 )
 
 // Step is how far a step, an item of a foreach or a step in a body has come.
@@ -40,22 +43,57 @@ func (p *leftOver) note(c machine.Command, now time.Time) {
 	p.spans[c.Task] = s
 }
 
-// View is a look at the steps of a run, as they are at that moment.
+// View reads a run, and changes nothing. It is of use until the run goes on.
 type View struct {
-	Result *machine.Result // how they have ended; nil: they have not
 	m      *machine.Machine
+	ending *ending
+	calls  *calls
+	waits  *waits
+	agents agentsOf
 	budget *budget
+	undo   *undoing
+	by     string
+	redact *value.Redactor
+	found  diagnostics.List
 	spans  map[*machine.Task]span
 }
 
-// View returns a look at the steps of the run.
-func (r *Run) View() View { return View{r.m.Result(), r.m, &r.budget, r.past.spans} }
+// View returns a look at the run.
+func (r *Run) View() View {
+	return View{m: r.m, ending: &r.ending, calls: &r.calls, waits: &r.waits, agents: r.agents, budget: &r.budget,
+		undo: &r.undo, by: r.by, redact: r.o.Redact, found: r.found, spans: r.past.spans}
+}
+
+// By returns who started the run, or gave the last answer whose giver is known; "": nobody is known.
+func (v View) By() string { return v.by }
+
+// Result is how the steps have ended; nil: they have not.
+func (v View) Result() *machine.Result { return v.m.Result() }
+
+// Used returns what the run's calls of models used, in all executions, and their number.
+func (v View) Used() (used journal.Amount, calls int64) { return v.budget.total, v.budget.calls }
+
+// Flying returns the calls that the driver makes.
+func (v View) Flying() []*Call {
+	list := make([]*Call, len(v.calls.flying))
+	for i, p := range v.calls.flying {
+		list[i] = p.Call
+	}
+	return list
+}
+
+// Stopped reports whether the agent that makes a call was told to stop.
+func (v View) Stopped(call int64) bool {
+	return slices.ContainsFunc(v.agents.working(), func(a *agent) bool {
+		return a.call.stopped && slices.ContainsFunc(a.jobs, func(p *pending) bool { return p.ID == call })
+	})
+}
 
 // Artefact returns the outputs of the run's succeeded steps by id. While the run waits, it also has, by path, the
 // outputs of steps that have succeeded in the bodies of steps that have not.
 func (v View) Artefact() map[string]any {
 	artefact := v.m.Artefact()
-	if result := v.Result; result == nil || result.Status != machine.Waiting {
+	if result := v.Result(); result == nil || result.Status != machine.Waiting {
 		return artefact
 	}
 	covered := 0 // how many of the enclosing tasks have succeeded

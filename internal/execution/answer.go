@@ -200,14 +200,14 @@ func (a *answer) fits(r *local.Run) error {
 }
 
 func (a *answer) tell(x *resumption, r *local.Run) error {
-	p := r.Engine.PauseByID(a.pause.ID)
+	p := r.Engine.View().Pause(a.pause.ID)
 	if p == nil {
 		return a.gone()
 	}
-	if err := r.Engine.Refuses(p, a.value); err != nil {
+	if err := r.Engine.View().Refuses(p, a.value); err != nil {
 		return err
 	}
-	if stands := r.Engine.Standing(); a.again && !stands.Undoes && !stands.WasUndone {
+	if stands := r.Engine.View().Standing(); a.again && !stands.Undoes && !stands.WasUndone {
 		return x.decideRestart(r, p, a)
 	}
 	return x.record(r, a.hash, func() []journal.Event { return r.Engine.Answer(p, a.value) })
@@ -228,7 +228,7 @@ func (x *resumption) decideRestart(r *local.Run, p *engine.Pause, a *answer) err
 
 // restart rolls a run back and begins it again, if an answer of this or of an earlier execution says so.
 func (x *resumption) restart(r *local.Run) error {
-	if !r.Engine.Standing().Restarts {
+	if !r.Engine.View().Standing().Restarts {
 		return nil
 	}
 	if err := x.undo(r); err != nil {

@@ -132,7 +132,7 @@ func (f *forked) share(r *local.Run, inputs map[string]any) error {
 			" for a step that does\n  hint: leave the output out, or fork at a step after it")
 	}
 	if f.q.Is {
-		return f.q.complete(r, r.Engine.Ended())
+		return f.q.complete(r, r.Engine.View().Ended())
 	}
 	return r.Flush()
 }

@@ -41,10 +41,10 @@ func (x *resumption) refusedStill(a act) error {
 
 // lacks refuses to resume a run if a step that has not ended lacks a requirement and the options ask for this check.
 func (x *resumption) lacks(r *local.Run) error {
-	if !x.o.Complete || r.Engine.Standing().ForGood {
+	if !x.o.Complete || r.Engine.View().Standing().ForGood {
 		return nil
 	}
-	if d := lacking(r, r.Engine.Ended()); d != nil {
+	if d := lacking(r, r.Engine.View().Ended()); d != nil {
 		return leftFor(d)
 	}
 	return nil

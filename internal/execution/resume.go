@@ -352,7 +352,7 @@ func (x *resumption) undo(r *local.Run) error {
 // record writes events from outside, in one write that consumes the token with the hash, and applies them. If the run
 // stopped while it was being rolled back for a pause, record finishes the rollback first.
 func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Event) error {
-	if r.Engine.Standing().Undoes {
+	if r.Engine.View().Standing().Undoes {
 		if err := x.undo(r); err != nil {
 			return err
 		}
@@ -361,7 +361,7 @@ func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Eve
 	if err := x.write(r, hash, events...); err != nil {
 		return err
 	}
-	if !r.Engine.Standing().WasUndone {
+	if !r.Engine.View().Standing().WasUndone {
 		r.Engine.TellReplayed()
 	}
 	r.Engine.Take(events)

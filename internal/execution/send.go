@@ -59,7 +59,7 @@ func NoChannel(p *program.Program, channel string) error {
 // tell records the value: as the answer to the pauses of the steps that receive it and, unless they consume it, as a
 // value in the channel.
 func (s *sent) tell(x *resumption, r *local.Run) error {
-	failure, over := r.Engine.Takes(s.index, s.value)
+	failure, over := r.Engine.View().Takes(s.index, s.value)
 	switch {
 	case over:
 		return s.closed(x)

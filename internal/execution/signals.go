@@ -28,7 +28,7 @@ func (cancellation) possible(x *resumption, p *program.Program) error {
 
 func (c cancellation) tell(x *resumption, r *local.Run) error {
 	e := r.Engine
-	stands := e.Standing()
+	stands := e.View().Standing()
 	done := stands.ForGood && !(c.force && stands.Waits)
 	if c.signal != nil {
 		e.For(c.signal.By, c.signal.ID)

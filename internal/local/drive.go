@@ -40,7 +40,7 @@ func (r *Run) supervise() {
 		stop = context.AfterFunc(r.ctx, func() { r.happened(func() {}) })
 	}
 	next := r.drive(func() {
-		if !r.Engine.Standing().Undoes {
+		if !r.Engine.View().Standing().Undoes {
 			r.Engine.GoLive()
 		}
 	})
@@ -70,7 +70,7 @@ func (r *Run) Undo() error {
 	if r.fault != nil {
 		panic(r.fault)
 	}
-	if left := r.Engine.Standing().Left; left != nil {
+	if left := r.Engine.View().Standing().Left; left != nil {
 		return left
 	}
 	if err := r.Flush(); err != nil {
@@ -281,7 +281,7 @@ func (r *Run) stop(c *engine.Call, err error) {
 	if g := r.groupOf(c); g != nil {
 		g.cancel(err)
 	}
-	if id := c.ID; !r.Engine.Standing().Cancelled {
+	if id := c.ID; !r.Engine.View().Standing().Cancelled {
 		r.leaveSoon(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 	}
 }
@@ -293,7 +293,7 @@ func (r *Run) leaveSoon(text string, which func(*engine.Call) bool) {
 
 // leave abandons calls that did not return in time. It drops their results, if any arrive.
 func (r *Run) leave(text string, which func(*engine.Call) bool) {
-	for _, c := range r.Engine.Flying() {
+	for _, c := range r.Engine.View().Flying() {
 		if !which(c) {
 			continue
 		}
@@ -326,7 +326,7 @@ func (r *Run) draining() bool {
 
 // stopped ends the run early, after the grace period at the latest.
 func (r *Run) stopped(tell func()) {
-	already := r.Engine.Standing().Cancelled
+	already := r.Engine.View().Standing().Cancelled
 	r.Engine.Tick(r.now())
 	if tell(); already {
 		return

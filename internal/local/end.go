@@ -10,6 +10,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/failpoint"
 	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/procgroup"
@@ -22,20 +23,20 @@ import (
 func (r *Run) end() *End {
 	e, j := r.Engine, &r.Store
 	if r.Over {
-		return r.ending(e.Err())
+		return r.ending(e.View().Err())
 	}
 	e.Tick(r.now())
 	r.noteSpan()
 	r.traced = true // nothing follows the end
 	var err error
 	if j.Err() == nil {
-		err = e.Err()
+		err = e.View().Err()
 	}
-	stands := e.Standing()
+	stands := e.View().Standing()
 	switch left := stands.Left; {
 	case j.Err() != nil:
 	case left != nil: // it can be recovered, also if it was cancelled
-		e.ReportStopped(err)
+		e.Report(engine.StoppedWith(err)...)
 		err = left
 	case stands.Waits:
 		return r.endPaused()
@@ -92,7 +93,7 @@ func (r *Run) endPaused() *End {
 	}
 	var pauses []resume.Pause
 	fresh, asks := 0, false
-	for _, p := range r.Engine.Pauses() {
+	for _, p := range r.Engine.View().Pauses() {
 		asks = asks || p.AsksPeople()
 		shown := p.Pause
 		if p.Minted {
@@ -184,7 +185,7 @@ func (r *Run) finish(end *End) *End {
 	if !r.Over {
 		r.tell(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
 	}
-	end.Diagnostics = append(end.Diagnostics, r.Engine.Diagnostics(end.Trace)...)
+	end.Diagnostics = append(end.Diagnostics, r.Engine.View().Diagnostics(end.Trace)...)
 	end.Signalled = r.signals.again
 	return r.close(end)
 }
@@ -192,7 +193,7 @@ func (r *Run) finish(end *End) *End {
 // close adds the last events, and waits for the sinks.
 func (r *Run) close(end *End) *End {
 	if r.Engine != nil {
-		end.Used, end.Calls = r.Engine.Used()
+		end.Used, end.Calls = r.Engine.View().Used()
 	}
 	end.StartedAt, end.EndedAt = cmp.Or(r.Store.Run.StartedAt, r.began), cmp.Or(r.Ended, r.now())
 	end.Close(r.now(), func(e trace.Event) {

@@ -54,10 +54,10 @@ func (r *Run) bound(c *engine.Call) {
 	id := c.ID
 	time.AfterFunc(r.limits.Grace, func() {
 		r.happened(func() {
-			i := slices.IndexFunc(r.Engine.Flying(), func(flying *engine.Call) bool { return flying.ID == id })
+			i := slices.IndexFunc(r.Engine.View().Flying(), func(flying *engine.Call) bool { return flying.ID == id })
 			switch {
 			case i < 0:
-			case r.Engine.Stopped(id) || r.Engine.Standing().Cancelled:
+			case r.Engine.View().Stopped(id) || r.Engine.View().Standing().Cancelled:
 				r.groupOf(c).cancel(context.Canceled)
 				r.leave(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 			default:

@@ -48,7 +48,7 @@ func (r *Run) tellHooks(m runtime.Moment) error {
 		defer timer.Stop()
 		ended = late
 	}
-	found, by := &told{}, r.Engine.By()
+	found, by := &told{}, r.Engine.View().By()
 	defer func() {
 		found.mu.Lock()
 		defer found.mu.Unlock()

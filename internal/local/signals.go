@@ -122,7 +122,7 @@ func (r *Run) take(open []checkpoint.Signal) {
 	took := false
 	for _, s := range open {
 		r.saw(s)
-		switch stands := e.Standing(); {
+		switch stands := e.View().Standing(); {
 		case r.signals.known[s.ID]:
 		case stands.Cancelled || stands.ForGood || stands.Undoes:
 			return // the next execution takes them, if there is one
@@ -187,7 +187,7 @@ func (r *Run) dropLeft() {
 			continue
 		}
 		why := "the run has ended"
-		if r.Engine.Standing().EndsCancelled {
+		if r.Engine.View().Standing().EndsCancelled {
 			why = "the run was cancelled"
 		}
 		switch s.Kind {

@@ -88,7 +88,7 @@ func (y *Toy) Drive(r *local.Run) {
 	if events, err := y.Events(); err == nil && isNew(events) {
 		y.Runs++
 	}
-	if !r.Engine.Standing().Undoes {
+	if !r.Engine.View().Standing().Undoes {
 		r.Engine.GoLive()
 	}
 	y.holds(y.Hand.Every)
@@ -98,11 +98,11 @@ func (y *Toy) Drive(r *local.Run) {
 			y.holds(y.Hand.Every)
 			y.refold(8)
 			switch {
-			case y.Hand.begun && y.Engine.Idle() && y.Hand.Cancels:
-				if y.Hand.Cancels = false; !r.Engine.Standing().Cancelled {
+			case y.Hand.begun && y.Engine.View().Idle() && y.Hand.Cancels:
+				if y.Hand.Cancels = false; !r.Engine.View().Standing().Cancelled {
 					r.Engine.Cancel(context.Canceled, context.Canceled)
 				}
-			case y.Hand.begun && y.Engine.Idle() && !y.Engine.Standing().Cancelled:
+			case y.Hand.begun && y.Engine.View().Idle() && !y.Engine.View().Standing().Cancelled:
 				y.handOver()
 			case !y.something():
 				y.t.Errorf("run %s waits for nothing", r.ID)
@@ -309,7 +309,7 @@ func (y *Toy) holdsOnTheWay(n int) {
 // record before it holds.
 func (y *Toy) begins(c *engine.Call) {
 	begins := y.Probe.Begun != nil && c.ID > y.Hand.last
-	if y.Hand.begun && begins && !y.Engine.Standing().Cancelled && c.Job == nil {
+	if y.Hand.begun && begins && !y.Engine.View().Standing().Cancelled && c.Job == nil {
 		y.t.Errorf("run %s is held, and %s begins", y.ID, c.Path)
 	}
 }
@@ -333,7 +333,7 @@ func (y *Toy) handOver() {
 	}
 	y.Engine, y.timers = next, map[int64]time.Time{}
 	y.Hand.Total++
-	if y.Hand.begun, y.Hand.count = false, y.Hand.count+1; !next.Standing().Undoes {
+	if y.Hand.begun, y.Hand.count = false, y.Hand.count+1; !next.View().Standing().Undoes {
 		next.GoLive()
 	}
 }
@@ -350,7 +350,7 @@ func (y *Toy) replayed() (*engine.Run, error) {
 // refold tells another engine the journal so far, in one of n cases: it must be in the same state. What a run that is
 // cancelled leaves undone is in no journal.
 func (y *Toy) refold(n int) {
-	if y.Probe.Differ == nil || y.pick.IntN(n) > 0 || y.t.Failed() || y.Engine.Standing().Cancelled {
+	if y.Probe.Differ == nil || y.pick.IntN(n) > 0 || y.t.Failed() || y.Engine.View().Standing().Cancelled {
 		return
 	}
 	other, err := y.replayed()
@@ -366,18 +366,18 @@ func (y *Toy) refold(n int) {
 
 // ending is how an execution came out.
 func ending(e *engine.Run) string {
-	result := e.View().Result
+	result := e.View().Result()
 	if result == nil {
 		return "cut off"
 	}
 	text := fmt.Sprintln(result.Status, shown(result.Output))
-	if err := e.Err(); err != nil {
+	if err := e.View().Err(); err != nil {
 		text += fmt.Sprintln(err)
 	}
-	if left := e.Standing().Left; left != nil {
+	if left := e.View().Standing().Left; left != nil {
 		text += fmt.Sprintln(left)
 	}
-	for _, d := range e.Diagnostics(nil) { // what calls found, only the engine knows that was told
+	for _, d := range e.View().Diagnostics(nil) { // what calls found, only the engine knows that was told
 		if d.Code == diagnostics.CodeStepFailed {
 			text += fmt.Sprintln(d.Step, d.Message)
 		}
@@ -387,7 +387,7 @@ func ending(e *engine.Run) string {
 		text += shown(e.View().Artefact())
 	case machine.Waiting:
 		text += shown(e.View().Artefact())
-		for _, p := range e.Pauses() {
+		for _, p := range e.View().Pauses() {
 			text += fmt.Sprintln("\n", p.ID, p.Step, p.Kind, p.Reason, p.Prompt, shown(p.Show))
 		}
 	}
