@@ -268,11 +268,23 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 
 // Renew implements checkpoint.Store.
 func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
+	if err := s.begin(ctx); err != nil {
+		return checkpoint.Lease{}, err
+	}
+	defer s.calls.Done()
 	return s.replace(ctx, l, checkpoint.Lease{RunID: l.RunID, Owner: l.Owner, Epoch: l.Epoch, Length: ttl}, ttl)
 }
 
 // Release implements checkpoint.Store. It writes nothing for a run that this process has ended: nobody holds that.
 func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.calls.Done()
+	if e, ok := s.known(l); ok && e.sum.Status.Ended() {
+		s.forget(l.RunID)
+		return nil
+	}
 	_, err := s.replace(ctx, l, checkpoint.Lease{RunID: l.RunID, Epoch: l.Epoch + 1}, 0)
 	if err == nil {
 		s.forget(l.RunID)
@@ -280,15 +292,8 @@ func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 	return err
 }
 
-// replace replaces a lease by one that its holder wants. It keeps the one of a run that has ended if l has no owner.
+// replace replaces a lease by one that its holder wants, in a call that has begun.
 func (s *Store) replace(ctx context.Context, old, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
-	if err := s.begin(ctx); err != nil {
-		return checkpoint.Lease{}, err
-	}
-	defer s.calls.Done()
-	if e, ok := s.known(old); ok && l.Owner == "" && e.sum.Status.Ended() {
-		return old, nil
-	}
 	for again := s.attempts(ctx, old.Length); ; {
 		next, err := s.lease(ctx, old, l, ttl, nil)
 		if again.after(err) {

@@ -243,7 +243,7 @@ func (r *run) fits(s *said) (any, error) {
 	p := e.View().Pause(s.Pause)
 	if p == nil {
 		var open []string
-		for _, p := range e.View().Pauses() {
+		for _, p := range e.Pauses() {
 			open = append(open, p.ID)
 		}
 		events, err := r.store.events()

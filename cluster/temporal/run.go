@@ -224,7 +224,7 @@ func (r *run) ends() (*engine.End, error) {
 		err = left
 	case stands.Waits:
 		end := e.End(nil, wire.ListOf(r.offer.Found))
-		for _, p := range e.View().Pauses() {
+		for _, p := range e.Pauses() {
 			end.Pauses = append(end.Pauses, p.Pause)
 		}
 		e.NotePaused()

@@ -256,16 +256,17 @@ func (a *agent) record(r *Run, recorded *agents.Event) {
 	}
 }
 
-// saved resumes an agent that waited for the store; a non-nil err means that the store accepts no more writes.
-func (a *agent) saved(r *Run, err error) {
-	if !a.saving {
-		return
+// resumeAgents resumes agents that waited for the store; a non-nil err means that the store accepts no more writes.
+func (r *Run) resumeAgents(err error) {
+	for _, a := range r.agents.working() {
+		if a.saving {
+			a.saving = false
+			if err != nil {
+				a.execution.Broken(err)
+			}
+			a.pump(r)
+		}
 	}
-	a.saving = false
-	if err != nil {
-		a.execution.Broken(err)
-	}
-	a.pump(r)
 }
 
 // stop tells an agent, and its calls, to stop.

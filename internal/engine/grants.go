@@ -51,9 +51,7 @@ func (g grants) cover(pauses []*Pause, but *Pause, of agentsOf, now moment) (eve
 }
 
 // answerGranted ends the pending pauses that approvals for the run cover.
-func (r *Run) answerGranted() {
-	r.TakeNow(r.grants.cover(r.View().Pauses(), nil, r.agents, r.moment()))
-}
+func (r *Run) answerGranted() { r.TakeNow(r.grants.cover(r.Pauses(), nil, r.agents, r.moment())) }
 
 // unscoped returns the events of an agent in which no approval is for the run.
 func unscoped(events []agents.Event) []agents.Event {

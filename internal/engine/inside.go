@@ -34,14 +34,13 @@ func openInside(m *machine.Machine, t *machine.Task, e *agents.Event) {
 }
 
 // deliver gives an agent at work the results of the tools of its recipe that have ended; false: the agent is not at
-// work.
-func (r *Run) deliver(t *machine.Task) bool {
-	a := r.agents[t]
+// work, or nil.
+func (a *agent) deliver(r *Run) bool {
 	if a == nil || a.call == nil || a.execution == nil {
 		return false
 	}
 	a.inner = slices.DeleteFunc(a.inner, func(j *agents.Job) bool {
-		reply, over := insideOf(t, j)
+		reply, over := insideOf(a.call.task, j)
 		if over {
 			a.came = append(a.came, replied{j, reply})
 		}

@@ -136,12 +136,12 @@ func (r *Run) carryOut(c machine.Command) {
 	case machine.Open:
 		r.openWait(c)
 	case machine.Closed:
-		r.deliver(t)
+		r.agents[t].deliver(r)
 	case machine.Stop:
 		if p, ok := t.Driver.(*pending); ok {
 			p.stop(r, c.Err)
 		} else if c, kept := r.todo.unkeep(t); kept {
-			r.stoppedBefore(c)
+			step{}.stoppedBefore(r, c)
 		}
 	case machine.Arm:
 		if n := t.Node(); n != nil && n.Kind == machine.Receive {

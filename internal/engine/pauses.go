@@ -61,19 +61,20 @@ func (w *waits) dropAll(over func(*Pause) bool) {
 	w.pauses, w.byID = slices.DeleteFunc(w.pauses, over), nil
 }
 
-// Pauses returns the pending pauses, in the order of their steps; those of an agent in the order of its calls.
-func (v View) Pauses() []*Pause {
+// Pauses returns the pending pauses, and puts them in the order of their steps; those of an agent in the order of its
+// calls. They no longer offer to retry a call whose result is of no use any more.
+func (r *Run) Pauses() []*Pause {
 	place := map[*machine.Task]int{}
-	v.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
-	slices.SortStableFunc(v.waits.pauses, func(a, b *Pause) int {
+	r.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
+	slices.SortStableFunc(r.waits.pauses, func(a, b *Pause) int {
 		return cmp.Or(cmp.Compare(place[a.task], place[b.task]), slices.Compare(a.callsInAgent(), b.callsInAgent()))
 	})
-	for _, p := range v.waits.pauses {
-		if p.Reason == journal.Indeterminate && !v.ending.mayRetry(p.task) {
+	for _, p := range r.waits.pauses {
+		if p.Reason == journal.Indeterminate && !r.ending.mayRetry(p.task) {
 			p.Decisions = slices.DeleteFunc(slices.Clone(p.Decisions), func(d string) bool { return d == "retry" })
 		}
 	}
-	return v.waits.pauses
+	return r.waits.pauses
 }
 
 // Refuses returns the error if an answer to a pending pause is no longer useful; nil: it is.
@@ -297,7 +298,7 @@ func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 	events := r.waits.endOf(p, e, r.undo.wasUndone, r.calls.generation)
 	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
 		grants := r.grants.with(r.agents.approves(p))
-		events = append(events, grants.cover(r.View().Pauses(), p, r.agents, r.moment())...)
+		events = append(events, grants.cover(r.Pauses(), p, r.agents, r.moment())...)
 	}
 	return r.unsaved.signs(events)
 }

@@ -269,7 +269,7 @@ func (r *Run) GoLive() {
 		if i := slices.IndexFunc(p.pending, starts); i >= 0 {
 			c := p.pending[i]
 			p.pending = slices.Delete(p.pending, i, i+1)
-			r.stoppedBefore(c)
+			step{}.stoppedBefore(r, c)
 		}
 	}
 	p.halted = nil
@@ -279,9 +279,9 @@ func (r *Run) GoLive() {
 }
 
 // stoppedBefore is the end of a call that was told to stop by a process that died.
-func (r *Run) stoppedBefore(c machine.Command) {
+func (s step) stoppedBefore(r *Run, c machine.Command) {
 	p, unknown := r.interrupted(c)
-	step{}.finish(r, p, outcome{unknown: unknown,
+	s.finish(r, p, outcome{unknown: unknown,
 		failure: notDone("the call was told to stop before the process died")})
 }
 

@@ -254,9 +254,7 @@ func (r *Run) Unsaved() []journal.Event { return r.unsaved.events }
 func (r *Run) Saved() {
 	r.unsaved.saved()
 	r.trace.said(r.unsaved.takeSpoken(), r.now)
-	for _, a := range r.agents.working() {
-		a.saved(r, nil)
-	}
+	r.resumeAgents(nil)
 }
 
 // Note records something that the driver did: a token that it minted, or the end of the execution.
@@ -287,9 +285,7 @@ func (r *Run) Cancel(err, cause error) {
 func (r *Run) Break(err error) {
 	r.ending.broken, r.unsaved.durable = true, false
 	r.ending.stopAll(r.m, err)
-	for _, a := range r.agents.working() {
-		a.saved(r, err)
-	}
+	r.resumeAgents(err)
 	r.undo.stop(r)
 }
 

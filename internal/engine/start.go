@@ -21,11 +21,11 @@ import (
 //  5. its possible effect must be in the store first
 func (r *Run) start(c machine.Command) {
 	t := c.Task
-	if r.deliver(t) {
+	if r.agents[t].deliver(r) {
 		return
 	}
 	if c.Again && t.Stopped() { // after the steps inside
-		r.stoppedBefore(c)
+		step{}.stoppedBefore(r, c)
 		return
 	}
 	p := r.calls.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.trace.path(t), r.now)

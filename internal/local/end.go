@@ -93,7 +93,7 @@ func (r *Run) endPaused() *End {
 	}
 	var pauses []resume.Pause
 	fresh, asks := 0, false
-	for _, p := range r.Engine.View().Pauses() {
+	for _, p := range r.Engine.Pauses() {
 		asks = asks || p.AsksPeople()
 		shown := p.Pause
 		if p.Minted {

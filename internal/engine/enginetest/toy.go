@@ -387,7 +387,7 @@ func ending(e *engine.Run) string {
 		text += shown(e.View().Artefact())
 	case machine.Waiting:
 		text += shown(e.View().Artefact())
-		for _, p := range e.View().Pauses() {
+		for _, p := range e.Pauses() {
 			text += fmt.Sprintln("\n", p.ID, p.Step, p.Kind, p.Reason, p.Prompt, shown(p.Show))
 		}
 	}
